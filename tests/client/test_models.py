@@ -6,6 +6,7 @@ import pytest
 from agentchat.client import errors, models, stream_events
 from agentchat.client.responses import build_error
 from agentchat.contracts import http, run_results, values, webhooks
+from agentchat.conversations.queries.conversation_filters import ConversationRow
 
 SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Source, values.Source),
@@ -15,6 +16,7 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Approval, values.ApprovalNeeded),
     (models.Elicitation, values.Elicitation),
     (models.Page, http.Page),
+    (models.Conversation, ConversationRow),
     (models.ApprovalRequest, http.Approval),
     (models.ApprovalTool, http.ApprovalTool),
     (models.Decision, http.DecisionMade),

@@ -32,6 +32,12 @@ class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_sta
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+STARTED_WITH = tuple(
+    name for name in ConversationStarted.__struct_fields__ if name not in Fact.__struct_fields__
+)
+"""What a conversation begins with: a request, the event and the readers have it under the same names."""
+
+
 class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_forked.v1"):
     """The conversation begins with copies of another one's first `source_version` events, which follow.
 

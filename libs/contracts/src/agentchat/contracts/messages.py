@@ -10,10 +10,24 @@ import msgspec
 from agentchat.contracts.bus_message import BusMessage
 from agentchat.contracts.files import StoredFile
 from agentchat.contracts.tool_messages import ServerCheck
-from agentchat.contracts.values import ClientTool, ClientToolResult, Decider, Form, OnBusy, ShownMessage
+from agentchat.contracts.values import ClientToolResult, Decider, OnBusy, RunFacts, ShownMessage
 
 
-class ChatRequested(BusMessage, frozen=True, kw_only=True):
+class RunInput(RunFacts, frozen=True, kw_only=True):
+    """The fields of a ChatRequested that a caller's request decides: `gateway.runs` copies them by name."""
+
+    agent_id: str
+    message: str = ""
+    prompt: str | None = None
+    history: tuple[ShownMessage, ...] = ()
+    after: str | None = None
+    is_task: bool = False
+    external_id: str | None = None
+    title: str | None = None
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ChatRequested(BusMessage, RunInput, frozen=True, kw_only=True):
     """A caller's message to an agent, on `chat.requests.<account_id>`.
 
     Published by `gateway.runs` and by the projector's sweeper; consumed by `orchestrator.inbox`.
@@ -54,34 +68,15 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     trace_id: str
     attempt: int
     account_id: str
-    agent_id: str
     conversation_id: str
     new_conversation: bool
     message_id: str
-    message: str
-    form: Form
     requested_at: str
     deadline: str
-    prompt: str | None = None
-    history: tuple[ShownMessage, ...] = ()
-    after: str | None = None
-    instructions: str | None = None
-    shown_sha256: str | None = None
-    is_task: bool = False
-    output_schema: dict[str, Any] | None = None
-    requested_model: str | None = None
-    parameters: dict[str, Any] | None = None
-    context: dict[str, Any] | None = None
-    client_tools: tuple[ClientTool, ...] = ()
-    tool_choice: str | None = None
     agent_version: int | None = None
     on_busy: OnBusy | None = None
     user_id: str | None = None
-    external_id: str | None = None
-    title: str | None = None
-    metadata: dict[str, str] = msgspec.field(default_factory=dict)
     attachments: tuple[StoredFile, ...] = ()
-    depth: int = 0
 
 
 class CheckModel(BusMessage, frozen=True, kw_only=True):

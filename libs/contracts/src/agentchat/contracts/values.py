@@ -135,6 +135,25 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     on_interruption: Literal["continue", "fail"] = "continue"
 
 
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of `events.RunStarted` that describe the request, named alike in all that carry them.
+
+    A request to the gateway, the message on the bus, the event and the folded run: a field declared here and
+    in the event passes through all of them.
+    """
+
+    form: Form
+    instructions: str | None = None
+    shown_sha256: str | None = None
+    output_schema: dict[str, Any] | None = None
+    requested_model: str | None = None
+    parameters: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
+    client_tools: tuple["ClientTool", ...] = ()
+    tool_choice: str | None = None
+    depth: int = 0
+
+
 class ShownMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """An earlier message of a conversation as the caller sends it. It is not verified.
 

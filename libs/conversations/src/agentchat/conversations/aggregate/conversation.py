@@ -199,7 +199,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-_STARTED_WITH = ("account_id", "user_id", "external_id", "title", "metadata")
+_STARTED_WITH = tuple(name for name in events.STARTED_WITH if name in Conversation.__struct_fields__)
 
 
 def evolve(conversation: Conversation, event: events.Event) -> Conversation:

@@ -210,15 +210,8 @@ def _build_first_events(
     started = _build_run_started(request, agent, 1, now, worker)
     if conversation.version > 0:
         return (message, started)
-    first = events.ConversationStarted(
-        trace_id=request.trace_id,
-        at=now,
-        account_id=request.account_id,
-        user_id=request.user_id,
-        external_id=request.external_id,
-        title=request.title,
-        metadata=request.metadata,
-    )
+    started_with = {name: getattr(request, name) for name in events.STARTED_WITH}
+    first = events.ConversationStarted(trace_id=request.trace_id, at=now, **started_with)
     if not request.history:
         return (first, message, started)
     seeded = events.ConversationSeeded(trace_id=request.trace_id, at=now, messages=request.history)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from agentchat.contracts.events import FeedbackGiven, MessageSaved
+from agentchat.contracts.events import STARTED_WITH, FeedbackGiven, MessageSaved
 from agentchat.contracts.feedback_bodies import Feedback, FeedbackSummary
 from agentchat.contracts.files import FileLink
 from agentchat.contracts.values import Role, Source, ToolCall
@@ -64,9 +64,15 @@ def build_conversation_row(conversation_id: str, found: ThreadSummary) -> Conver
         forked_from=(
             ForkedFrom(found.forked.source_id, found.forked.source_version) if found.forked else None
         ),
-        user_id=started.user_id,
-        external_id=started.external_id,
+        **{name: getattr(started, name) for name in _STARTED_WITH},
     )
+
+
+_STARTED_WITH = tuple(
+    name
+    for name in STARTED_WITH
+    if name in ConversationRow.__struct_fields__ and name not in ("title", "metadata")  # which may change
+)
 
 
 def build_feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:

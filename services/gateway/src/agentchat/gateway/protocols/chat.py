@@ -12,7 +12,9 @@ from litestar.params import BodyKwarg, HeaderParameter
 from msgspec.structs import replace
 
 from agentchat.contracts import http, ids, sse_encoder
+from agentchat.contracts.events import STARTED_WITH
 from agentchat.contracts.examples import CONVERSATION
+from agentchat.contracts.messages import RunInput
 from agentchat.contracts.run_results import ActionRequired, ChatReply, RunResult, build_chat_reply
 from agentchat.contracts.updates import Finished
 from agentchat.contracts.values import Form
@@ -164,18 +166,18 @@ async def build_run_request(request: JsonRequest, body: http.ChatBody, form: For
         Refusal: 400, 413, 404.
         DatabaseUnavailable
     """
-    message, prompt = replace_nul(body.message), body.prompt and replace_nul(body.prompt)
+    message, copied = replace_nul(body.message), {name: _clean(getattr(body, name)) for name in _COPIED}
     if not message.strip() and not body.attachments:
         raise build_field_refusal("message", "The message is blank.")
     check_size("message", message, get_max_message_bytes(request))
-    instructions = body.instructions and replace_nul(body.instructions)
-    check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
-    check_size("instructions", instructions or "", MAX_PROMPT_BYTES)
+    copied["instructions"] = copied["instructions"] or None
+    for name in ("prompt", "instructions"):
+        check_size(name, copied[name] or "", MAX_PROMPT_BYTES)
     conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
     if conversation_id is not None and not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     agent_id = get_admitted(request).agent_id
-    labels = [name for name in ("title", "metadata", "external_id") if getattr(body, name) is not None]
+    labels = [name for name in _LABELS if getattr(body, name) is not None]
     if conversation_id is not None and labels:
         hint = "Only a new conversation takes this. Change it by PATCH /v1/conversations/{id}."
         raise build_field_refusal(labels[0], hint)
@@ -190,20 +192,29 @@ async def build_run_request(request: JsonRequest, body: http.ChatBody, form: For
             reasoning=form == "full",
         ),
         conversation_id=conversation_id,
-        prompt=prompt,
-        instructions=instructions or None,
         parameters=await choose_parameters(request, agent_id, body.parameters),
         title=None if body.title is None else check_title(body.title),
         metadata=check_new_pairs(body.metadata or {}),
         on_busy=body.on_busy,
-        external_id=body.external_id and replace_nul(body.external_id),
         attachments=tuple(
             read_attachment(f"attachments[{index}]", file_id=each.file_id, url=each.url)
             for index, each in enumerate(body.attachments)
         ),
+        **copied,
         **read_options(body),
         **read_client_tools(body.client_tools, body.tool_choice),
     )
+
+
+def _clean(value: Any) -> Any:
+    return replace_nul(value) if isinstance(value, str) else value
+
+
+_FIELDS = tuple(name for name in http.ChatBody.__struct_fields__ if name in RunInput.__struct_fields__)
+_READ = {"message", "parameters", "title", "metadata", "context", "client_tools", "tool_choice"}
+_COPIED = tuple(name for name in _FIELDS if name not in _READ)
+_LABELS = tuple(name for name in _FIELDS if name in STARTED_WITH)
+"""A body's fields for the run; of those, what needs no reading, and what only a new conversation takes."""
 
 
 def get_max_message_bytes(request: JsonRequest) -> int:

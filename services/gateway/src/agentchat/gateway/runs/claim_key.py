@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from agentchat.contracts import wire
-from agentchat.contracts.messages import ChatRequested, DescribeConversation, ForkConversation
+from agentchat.contracts.messages import ChatRequested, DescribeConversation, ForkConversation, RunInput
 from agentchat.contracts.ownership import Owned
 from agentchat.contracts.timings import ACCEPT_SECONDS, COMMAND_SECONDS
 from agentchat.conversations.claims import idempotency
@@ -38,7 +38,7 @@ async def claim_run(
         claims,
         owner=request,
         key=key.text,
-        request_hash=_hash_of(request, file_marks),
+        request_hash=hash_request(request, file_marks),
         trace_id=request.trace_id,
         conversation_id=request.conversation_id,
         seconds=ACCEPT_SECONDS,
@@ -121,10 +121,10 @@ async def _claim(
         raise Refusal("idempotency_conflict") from None
 
 
-def _hash_of(request: ChatRequested, file_marks: Sequence[str]) -> bytes:
+def hash_request(request: ChatRequested, file_marks: Sequence[str]) -> bytes:
     """Hash what the caller wants, whatever the endpoint, the form, and the way the JSON was written."""
     options: tuple[Any, ...] = tuple(
-        (name, value) for name in _OPTIONS if (value := getattr(request, name)) not in (None, {}, ())
+        (name, value) for name in _HASHED if (value := getattr(request, name)) not in (None, {}, ())
     )
     if file_marks:
         options += (("attachments", file_marks),)
@@ -136,8 +136,10 @@ def _hash_of(request: ChatRequested, file_marks: Sequence[str]) -> bytes:
     return hashlib.sha256(wire.encode_canonical(fields)).digest()
 
 
-_OPTIONS = (
-    *("output_schema", "parameters", "context", "title", "external_id", "metadata"),
-    *("client_tools", "tool_choice", "on_busy"),
-)
-"""Fields that few requests have."""
+_NOT_HASHED = {
+    *("agent_id", "message", "prompt", "instructions", "shown_sha256"),  # hashed by their place
+    *("history", "after", "is_task"),  # `shown_sha256` stands for them
+    *("form", "requested_model", "depth"),  # how the request came, not what it wants
+}
+_HASHED = (*(name for name in RunInput.__struct_fields__ if name not in _NOT_HASHED), "on_busy")
+"""Fields that few requests have: a new field of a request is one of them."""

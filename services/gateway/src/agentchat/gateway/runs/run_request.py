@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from agentchat.contracts.http import DecisionBody
-from agentchat.contracts.values import ClientTool, ClientToolResult, ShownMessage
+from agentchat.contracts.messages import RunInput
+from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment
 
 Reason = Annotated[str | None, msgspec.Meta(extra_json_schema={"maxLength": 2000})]
@@ -55,19 +56,14 @@ def build_verdict(
     return Verdict(approval_id=approval_id, body=body)
 
 
-class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a run.
+class RunRequest(RunInput, frozen=True, kw_only=True):
+    """A request for a run; the fields of RunInput are as in ChatRequested.
 
-    external_id, title, metadata: Of a new conversation, as in ChatRequested.
-    form: The name that stored events have for the protocol.
     conversation_id: None for a new conversation; lists do not show it if `unlisted`.
-    history, after, instructions, output_schema, parameters, context, client_tools, tool_choice,
-        shown_sha256, is_task: As in ChatRequested. `shown_sha256`, if given, is what a repeated
-        Idempotency-Key must agree with.
+    shown_sha256: If given, it is what a repeated Idempotency-Key must agree with.
     fork: If it cannot be made, a new conversation begins with the `history`.
     secrets: Kept apart from the request, sealed, until the run ends (`directory.run_secrets`).
     key: An Idempotency-Key from the body, for a request without the header.
-    depth: As in ChatRequested.
     returns_queued: The run counts as started while its request waits for its conversation.
     on_busy: As in ChatRequested, unchecked; None: the header X-On-Busy.
     verdicts: Decisions: the run that waits for them continues, and there is no new message. `decides_all`:
@@ -76,31 +72,12 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     attachments: The files of the message, and those of the `history` that are not stored yet.
     """
 
-    form: str
-    agent_id: str
-    message: str = ""
     view: ViewKind
     conversation_id: str | None = None
-    prompt: str | None = None
-    external_id: str | None = None
-    title: str | None = None
-    metadata: dict[str, str] = {}
     unlisted: bool = False
-    history: tuple[ShownMessage, ...] = ()
-    after: str | None = None
     fork: Fork | None = None
-    instructions: str | None = None
-    shown_sha256: str | None = None
-    output_schema: dict[str, Any] | None = None
-    parameters: dict[str, Any] | None = None
-    context: dict[str, Any] | None = None
-    client_tools: tuple[ClientTool, ...] = ()
-    tool_choice: str | None = None
-    model: str | None = None
     key: str | None = None
     secrets: dict[str, str] | None = None
-    is_task: bool = False
-    depth: int = 0
     on_busy: str | None = None
     verdicts: tuple[Verdict, ...] = ()
     decides_all: bool = False

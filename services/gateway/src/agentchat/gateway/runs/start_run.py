@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agentchat.bus.commands import fork_conversation
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import ids
-from agentchat.contracts.messages import ChatRequested, ForkConversation
+from agentchat.contracts.messages import ChatRequested, ForkConversation, RunInput
 from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS
 from agentchat.contracts.updates import STEERED, Broken
 from agentchat.conversations.aggregate import forking
@@ -102,32 +102,14 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
         trace_id=trace_id,
         attempt=1,
         account_id=caller.account_id,
-        agent_id=run_request.agent_id,
         conversation_id=run_request.conversation_id
         or (ids.make_unlisted_id() if run_request.unlisted else ids.make_id()),
         new_conversation=run_request.conversation_id is None,
         message_id=ids.make_id(),
-        message=run_request.message,
-        form=run_request.form,
         requested_at=caller.now,
         deadline=caller.now,
-        prompt=run_request.prompt,
-        history=run_request.history,
-        after=run_request.after,
-        instructions=run_request.instructions,
-        shown_sha256=run_request.shown_sha256,
-        output_schema=run_request.output_schema,
-        requested_model=run_request.model,
-        parameters=run_request.parameters,
-        context=run_request.context,
-        client_tools=run_request.client_tools,
-        tool_choice=run_request.tool_choice,
-        is_task=run_request.is_task,
-        depth=run_request.depth,
         user_id=caller.user_id,
-        external_id=run_request.external_id,
-        title=run_request.title,
-        metadata=run_request.metadata,
+        **{name: getattr(run_request, name) for name in RunInput.__struct_fields__},
     )
 
 

@@ -136,7 +136,7 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
     run_request = RunRequest(
         form="openai",
         agent_id=agent_id,
-        model=model,
+        requested_model=model,
         view=view,
         unlisted=key is None,
         is_task=is_task,

@@ -162,7 +162,7 @@ def _build_run_request(body: CreateResponse, agent_id: str, **fields: Any) -> Ru
     return RunRequest(
         form="openai_responses",
         agent_id=agent_id,
-        model=replace_nul(body.model),
+        requested_model=replace_nul(body.model),
         view=ViewKind(outputs=True, reasoning=True),
         **fields,
     )
