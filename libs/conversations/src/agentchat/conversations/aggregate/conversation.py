@@ -37,9 +37,10 @@ MAX_DESCRIBED = 100
 """The last requests that set a title or metadata: an older one that is repeated is carried out again."""
 
 
-class Run(values.AgentFacts, frozen=True, kw_only=True):
+class Run(values.RunFacts, frozen=True, kw_only=True):
     """One request, from its user message to its end. `attempt` is 0 until a worker has started it.
 
+    The fields of RunFacts are its request's, those of AgentFacts its agent's.
     `inherited`: a copy of a run of the conversation that this one was forked from.
     `attempts_without_progress` counts the attempts since the run last progressed, by an event or by text that
     reached readers; attempts that were handed over do not count. `offset` is the most text, in code points,
@@ -63,17 +64,11 @@ class Run(values.AgentFacts, frozen=True, kw_only=True):
     paused_seconds: float = 0.0
     agent_version: int = 0
     model: str = ""
+    max_tool_rounds: int = 8
+    retrieves: bool = False
+    on_interruption: Literal["continue", "fail"] = "continue"
     form: values.Form = "json"
     prompt_override: str | None = None
-    instructions: str | None = None
-    shown_sha256: str | None = None
-    output_schema: dict[str, Any] | None = None
-    requested_model: str | None = None
-    parameters: dict[str, Any] | None = None
-    context: dict[str, Any] | None = None
-    client_tools: tuple[values.ClientTool, ...] = ()
-    tool_choice: str | None = None
-    depth: int = 0
     sources: tuple[values.Source, ...] | None = None
     documents: str | None = None
     compacted: events.ContextCompacted | None = None
@@ -380,7 +375,7 @@ def _apply_decision(run: Run, event: events.ApprovalDecided) -> Run:
     return replace(run, paused_seconds=paused, attempts_without_progress=0)
 
 
-def copy_agent_facts(recorded: values.AgentFacts | events.RunStarted) -> dict[str, Any]:
+def copy_agent_facts(recorded: values.AgentFacts | events.RunStarted | Run) -> dict[str, Any]:
     """Return the fields that a run records about its agent."""
     return {name: getattr(recorded, name) for name in values.AgentFacts.__struct_fields__}
 

@@ -11,7 +11,7 @@ from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
 from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate import turn
-from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.conversation import Conversation, Run, copy_agent_facts
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.aggregate.turn import open_turn
 from agentchat.conversations.errors import VersionConflict
@@ -166,7 +166,7 @@ async def _open_turn(
             return turn.GiveUpRun(events=fail(run, "agent_not_found", _NO_AGENT, now))
         if run.pending and leased.interruption.reason == "cancelled":
             return turn.GiveUpRun(events=cancel(run, now))
-        facts: AgentFacts = run
+        facts = AgentFacts(**copy_agent_facts(run))
     elif leased.interruption.reason == "cancelled":
         return turn.Rejected(code="cancelled", message=CANCELLED)
     elif agent is None:
