@@ -24,7 +24,7 @@ from agentchat.conversations.event_store.log import Log, open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.ops.prepare import migrate
 from agentchat.ops.services import Servers
-from agentchat.ops.settings import Counts
+from agentchat.ops.settings import ProcessCounts
 from agentchat.runtime.cancellation import repair_wait_for
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection, open_pool
 from tests.bus.nats_server import NatsServer, render_accounts
@@ -238,5 +238,5 @@ async def stack(spans: Collector, tmp_path_factory: pytest.TempPathFactory) -> A
     prices = tmp_path_factory.mktemp("prices") / "prices.json"
     prices.write_text('{"currency": "USD", "models": {"demo-echo": {"input": 1, "output": 2}}}')
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint, "AGENTCHAT_PRICES": str(prices)}
-    async with running_stack(Counts(gateways=2, orchestrators=2, tool_runners=2), environ) as running:
+    async with running_stack(ProcessCounts(gateways=2, orchestrators=2, tool_runners=2), environ) as running:
         yield running

@@ -26,7 +26,7 @@ from agentchat.ops.probes import NOT_READY
 from agentchat.ops.process import wrap_command
 from agentchat.ops.servers import nats
 from agentchat.ops.services import Servers
-from agentchat.ops.settings import Counts
+from agentchat.ops.settings import ProcessCounts
 from agentchat.ops.stack import describe_servers
 from agentchat.ops.stack_report import QuietReport, read_last_lines
 from agentchat.ops.supervisor import Supervisor
@@ -185,7 +185,7 @@ class RunningStack:
 
 def start_stack(
     run_dir: Path,
-    counts: Counts | None = None,
+    counts: ProcessCounts | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> RunningStack:
     """Start `agentchat up` on free ports without waiting for it (`wait_up` does).
@@ -193,7 +193,7 @@ def start_stack(
     `environ` is added to the environment. If TESTS_IMAGE is set, each service runs in a container of
     that image (`support.contained`).
     """
-    counts = counts or Counts()
+    counts = counts or ProcessCounts()
     folder = RunFolder(run_dir)
     if not folder.is_in_use():
         folder.demo_env.unlink(missing_ok=True)  # left by a stack that was killed
@@ -202,7 +202,7 @@ def start_stack(
     if os.environ.get(contained.IMAGE):
         command = (sys.executable, "-m", "tests.support.contained_up", *numbers)
     else:
-        names = [f"--{name.replace('_', '-')}" for name in Counts.__struct_fields__]
+        names = [f"--{name.replace('_', '-')}" for name in ProcessCounts.__struct_fields__]
         options = zip(names, numbers, strict=True)
         command = (sys.executable, "-m", "agentchat.ops.main", "up", *itertools.chain.from_iterable(options))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
@@ -223,7 +223,7 @@ def start_stack(
 
 @contextlib.asynccontextmanager
 async def running_stack(
-    counts: Counts | None = None, environ: Mapping[str, str] | None = None
+    counts: ProcessCounts | None = None, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[RunningStack]:
     """A whole stack in a temporary folder, up while the block runs."""
     with temporary_folder() as name:

@@ -16,7 +16,7 @@ from agentchat.ops.folder import RunFolder
 from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe, TcpProbe
 from agentchat.ops.process import Process
-from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import Stack, describe_stack
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
@@ -52,7 +52,7 @@ def describe_chaos_stack(
     """The stack of `agentchat up`, two of each service. `added` is added to their environment."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     readers = 2 if spares else 1
-    counts = Counts(
+    counts = ProcessCounts(
         gateways=2,
         orchestrators=2,
         tool_runners=2,

@@ -15,7 +15,6 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.TokenCounts, run_results.TokenCounts),
     (models.Approval, values.ApprovalNeeded),
     (models.Elicitation, values.Elicitation),
-    (models.Page, http.Page),
     (models.Conversation, ConversationRow),
     (models.ApprovalRequest, http.Approval),
     (models.ApprovalTool, http.ApprovalTool),

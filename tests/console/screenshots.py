@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from agentchat.ops import demo
-from agentchat.ops.settings import Counts
+from agentchat.ops.settings import ProcessCounts
 from tests.console.chromium import SCHEMES, WIDTHS, WatchedPage, open_chromium
 from tests.console.example_traffic import ExampleTraffic
 from tests.harness import running_stack, temporary_folder
@@ -53,7 +53,7 @@ async def main(folder: Path | None) -> int:
 
 
 async def _take_pictures(folder: Path | None, environ: dict[str, str]) -> int:
-    async with running_stack(Counts(), environ) as stack, httpx.AsyncClient(timeout=3600) as http:
+    async with running_stack(ProcessCounts(), environ) as stack, httpx.AsyncClient(timeout=3600) as http:
         traffic = ExampleTraffic(stack.environment, http)
         pages = {
             name: path.format(conversation_id=await traffic.start() if "{" in path else "")

@@ -7,7 +7,7 @@ import pytest
 from litestar.datastructures import FormMultiDict
 
 from agentchat.administration.admin_values import ShownServer
-from agentchat.console.pages.tool_choice import ToolChoice, build_choice, read_choice
+from agentchat.console.pages.tool_choice import ToolSelection, build_choice, read_choice
 from agentchat.contracts.admin_errors import Conflict
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import McpServer
@@ -24,7 +24,7 @@ def build_server(**fields: Any) -> ShownServer:
     return msgspec.convert(plain | {"header_names": []} | fields, ShownServer)
 
 
-def send(choice: ToolChoice | None, **written: Any) -> FormMultiDict:
+def send(choice: ToolSelection | None, **written: Any) -> FormMultiDict:
     """What a browser sends of the choice, with other values of some fields."""
     assert choice is not None
     sent = {

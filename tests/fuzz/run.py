@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from agentchat.ops.settings import Counts
+from agentchat.ops.settings import ProcessCounts
 from tests.fuzz.agents import target_of
 from tests.fuzz.schemathesis_run import Target, run_schemathesis
 from tests.harness import RunningStack, running_stack
@@ -27,7 +27,7 @@ _FAULTS = ('"request_failed"', "Traceback", "ASGI callable")
 
 async def fuzz(cases: int, seed: int) -> bool:
     """True where nothing was found."""
-    async with running_stack(Counts(gateways=1, orchestrators=1, tool_runners=1)) as stack:
+    async with running_stack(ProcessCounts(gateways=1, orchestrators=1, tool_runners=1)) as stack:
         print(f"the stack is up in {stack.folder.path}", flush=True)
         target = await target_of(stack)
         with tempfile.TemporaryDirectory(prefix="agentchat-fuzz-") as folder:

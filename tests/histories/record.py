@@ -18,7 +18,7 @@ import httpx
 from agentchat.conversations.event_store.log import Log, open_log
 from agentchat.conversations.export import ExportWriter, load_exportable_events
 from agentchat.ops import demo
-from agentchat.ops.settings import Counts
+from agentchat.ops.settings import ProcessCounts
 from tests.harness import RunningStack, running_stack
 
 _SMALL = {"context_window": 1000, "at_share": 0.1, "keep_runs": 0}
@@ -305,7 +305,7 @@ async def record_busy(recorder: Recorder) -> None:
 async def main(folder: Path) -> None:
     """Write all of it to `folder`."""
     async with (
-        running_stack(Counts(gateways=1, orchestrators=2, tool_runners=1)) as stack,
+        running_stack(ProcessCounts(gateways=1, orchestrators=2, tool_runners=1)) as stack,
         httpx.AsyncClient(timeout=60, trust_env=False) as http,
         open_log(stack.environment.database_url) as log,
     ):

@@ -207,7 +207,7 @@ async def test_dying_checker_is_not_blamed_on_the_schema(
 def list_checkers() -> set[int]:
     """The checking processes of this one."""
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
-    return {int(pid) for pid in children if b"schema_checker" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return {int(pid) for pid in children if b"schema_process" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(system: World) -> None:

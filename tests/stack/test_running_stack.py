@@ -14,7 +14,7 @@ import redis.asyncio
 
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
-from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import describe_stack
 from tests.harness import RunningStack
 from tests.stack.processes import SERVERS, chat, running_for
@@ -85,7 +85,7 @@ async def test_no_process_has_a_secret_where_its_start_is_shown(stack: RunningSt
 
 
 def test_each_process_gets_its_own_logins_and_no_others(tmp_path: Path) -> None:
-    described = describe_stack(RunFolder(tmp_path), Secrets(), UpSettings(), Counts(), {})
+    described = describe_stack(RunFolder(tmp_path), Secrets(), UpSettings(), ProcessCounts(), {})
     environs = {each.name: each.env for each in described.processes}
 
     def logins(name: str) -> dict[str, str | None]:

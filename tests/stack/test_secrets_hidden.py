@@ -17,7 +17,7 @@ from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
 from agentchat.ops.prepare import PrepareSettings
 from agentchat.ops.services import Urls
-from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import describe_stack
 from agentchat.orchestrator.models import Credentials
 from agentchat.orchestrator.settings import Settings as OrchestratorSettings
@@ -80,6 +80,6 @@ def test_a_key_that_was_issued_is_not_shown_either() -> None:
 def test_console_of_a_stack_has_no_sign_in_settings(tmp_path: Path) -> None:
     names = ("AGENTCHAT_CONSOLE_OIDC_ISSUER", "AGENTCHAT_CONSOLE_OIDC_CLIENT_SECRET", "AGENTCHAT_PRICES")
     environ = dict.fromkeys(names, "x")
-    stack = describe_stack(RunFolder(tmp_path), Secrets(), UpSettings(port=0), Counts(), environ)
+    stack = describe_stack(RunFolder(tmp_path), Secrets(), UpSettings(port=0), ProcessCounts(), environ)
     (console,) = (each for each in stack.processes if each.name == "console-1")
     assert set(names) & console.env.keys() == {"AGENTCHAT_PRICES"}

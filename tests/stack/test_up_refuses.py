@@ -14,7 +14,7 @@ from agentchat.ops.errors import SetupError
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.main import app
 from agentchat.ops.ports import LOOPBACK
-from agentchat.ops.settings import Counts
+from agentchat.ops.settings import ProcessCounts
 from agentchat.ops.up import run_stack
 from agentchat.runtime.migrations import apply, open_migration
 from tests.stack.processes import running_for
@@ -65,14 +65,14 @@ def test_a_wrong_setting_starts_nothing(
     monkeypatch.setenv("AGENTCHAT_RUN_DIR", str(folder.path))
     monkeypatch.setenv(variable, value)
     with pytest.raises(SetupError, match=reason) as refused:
-        run_stack(Counts())
+        run_stack(ProcessCounts())
     assert "short" not in str(refused.value)
 
 
 def test_a_folder_in_use(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTCHAT_RUN_DIR", str(folder.path))
     with folder.lock(), pytest.raises(SetupError, match=f"a stack already runs in {folder.path}"):
-        run_stack(Counts())
+        run_stack(ProcessCounts())
 
 
 def test_commands_say_in_one_line_that_nothing_runs(folder: RunFolder) -> None:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from agentchat.ops import demo
-from agentchat.ops.settings import Counts
+from agentchat.ops.settings import ProcessCounts
 from tests.console.chromium import WatchedPage, explain_missing_browser, open_chromium
 from tests.harness import RunningStack, running_stack
 from tests.system.calling import Caller, MakeAgent, pro
@@ -36,7 +36,7 @@ async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runni
     prices = tmp_path_factory.mktemp("prices") / "prices.json"
     prices.write_text('{"currency": "$", "models": {"demo-echo": {"input": 1000000, "output": 1000000}}}')
     environ = {"AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:*", "AGENTCHAT_PRICES": str(prices)}
-    async with running_stack(Counts(), environ) as running:
+    async with running_stack(ProcessCounts(), environ) as running:
         yield running
 
 

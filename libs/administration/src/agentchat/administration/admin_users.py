@@ -52,7 +52,7 @@ async def get(admin: Admin, account_id: str, user: OfUser) -> UserDetails:
 async def export(admin: Admin, account_id: str, user: OfUser) -> AsyncIterator[ExportLine]:
     """Export all that the service has of an end user, as JSON Lines. Raises NotFound, Unavailable.
 
-    The last line is an EndLine: without it the export is incomplete. The audit log has the account alone.
+    The last line is an ExportEnd: without it the export is incomplete. The audit log has the account alone.
     """
     account = await admin_accounts.get(admin, account_id)
     found = await _find(admin, account.id, user)

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from agentchat.client.api_calls import (
     LIMITS,
-    Call,
+    ApiCall,
+    ClientSettings,
     Form,
     OnBusy,
-    ServiceSettings,
     build_cancel_call,
     build_events_call,
     build_filter_query,
@@ -26,7 +26,6 @@ from agentchat.client.api_calls import (
     to_stream_call,
 )
 from agentchat.client.blocking import BlockingHttp
-from agentchat.client.files import AsyncFiles
 from agentchat.client.models import (
     ApprovalRequest,
     Conversation,
@@ -41,6 +40,7 @@ from agentchat.client.models import (
 from agentchat.client.retries import Timeouts
 from agentchat.client.sending import CallSender, ReplyReader
 from agentchat.client.stream_events import Event
+from agentchat.client.uploads import AsyncFiles
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class AsyncAgentChat:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.service = ServiceSettings(
+        self.service = ClientSettings(
             *(api_key, base_url, agent_id),
             user_id=user_id,
             max_retries=max_retries,
@@ -170,7 +170,9 @@ class AsyncAgentChat:
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """Get one thread."""
-        return await self._fetch(Conversation, Call(method="GET", path=_build_thread_path(conversation_id)))
+        return await self._fetch(
+            Conversation, ApiCall(method="GET", path=_build_thread_path(conversation_id))
+        )
 
     async def describe(
         self,
@@ -206,7 +208,7 @@ class AsyncAgentChat:
 
     async def delete(self, conversation_id: str) -> None:
         """Delete a thread for every reader; a run under way is cancelled. Raises NotFound."""
-        await self._sender.fetch(Call(method="DELETE", path=_build_thread_path(conversation_id)))
+        await self._sender.fetch(ApiCall(method="DELETE", path=_build_thread_path(conversation_id)))
 
     async def cancel(self, trace_id: str) -> None:
         """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved.
@@ -229,7 +231,7 @@ class AsyncAgentChat:
     async def approval(self, approval_id: str) -> ApprovalRequest:
         """Get one approval as it is now. Raises NotFound."""
         path = f"/v1/approvals/{quote_segment(approval_id)}"
-        return await self._fetch(ApprovalRequest, Call(method="GET", path=path))
+        return await self._fetch(ApprovalRequest, ApiCall(method="GET", path=path))
 
     async def decide(
         self,
@@ -277,13 +279,13 @@ class AsyncAgentChat:
 
     async def feedback(self, message_id: str) -> tuple[Feedback, ...]:
         """Get all feedback on a reply, the newest first."""
-        call = Call(method="GET", path=_build_feedback_path(message_id))
+        call = ApiCall(method="GET", path=_build_feedback_path(message_id))
         return (await self._fetch(Page[Feedback], call)).data
 
     async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
         """Withdraw feedback: that for `on_behalf_of`, or without it the feedback given for nobody."""
         query = omit_none({"on_behalf_of": on_behalf_of})
-        await self._sender.fetch(Call(method="DELETE", path=_build_feedback_path(message_id), query=query))
+        await self._sender.fetch(ApiCall(method="DELETE", path=_build_feedback_path(message_id), query=query))
 
     async def create_webhook_endpoint(
         self, url: str, events: Sequence[str], *, payload: Literal["thin", "full"] = "thin"
@@ -299,7 +301,9 @@ class AsyncAgentChat:
 
     async def webhook_endpoint(self, endpoint_id: str) -> WebhookEndpoint:
         """Get one endpoint. Raises NotFound."""
-        return await self._fetch(WebhookEndpoint, Call(method="GET", path=_build_webhook_path(endpoint_id)))
+        return await self._fetch(
+            WebhookEndpoint, ApiCall(method="GET", path=_build_webhook_path(endpoint_id))
+        )
 
     async def change_webhook_endpoint(
         self,
@@ -319,12 +323,12 @@ class AsyncAgentChat:
 
     async def delete_webhook_endpoint(self, endpoint_id: str) -> None:
         """Delete an endpoint with its deliveries. Raises NotFound."""
-        await self._sender.fetch(Call(method="DELETE", path=_build_webhook_path(endpoint_id)))
+        await self._sender.fetch(ApiCall(method="DELETE", path=_build_webhook_path(endpoint_id)))
 
     async def rotate_webhook_secret(self, endpoint_id: str) -> WebhookEndpoint:
         """Give an endpoint a new `secret`, returned only now; both secrets sign for a day."""
         path = _build_webhook_path(endpoint_id, "rotate_secret")
-        return await self._fetch(WebhookEndpoint, Call(method="POST", path=path, repeatable=False))
+        return await self._fetch(WebhookEndpoint, ApiCall(method="POST", path=path, repeatable=False))
 
     async def test_webhook_endpoint(
         self, endpoint_id: str, event_type: str = "run.completed"
@@ -344,9 +348,9 @@ class AsyncAgentChat:
     async def resend_webhook_delivery(self, endpoint_id: str, delivery_id: str) -> WebhookDelivery:
         """Send a delivery again, under its own id."""
         path = _build_webhook_path(endpoint_id, "deliveries", delivery_id, "resend")
-        return await self._fetch(WebhookDelivery, Call(method="POST", path=path))
+        return await self._fetch(WebhookDelivery, ApiCall(method="POST", path=path))
 
-    async def _fetch(self, kind: type[T], call: Call) -> T:
+    async def _fetch(self, kind: type[T], call: ApiCall) -> T:
         return (await self._sender.fetch(call)).decode_as(kind)
 
     async def _list(
@@ -355,7 +359,7 @@ class AsyncAgentChat:
         query = dict(query or {})
         while limit is None or limit > 0:
             query["limit"] = str(_LARGEST_PAGE if limit is None else min(limit, _LARGEST_PAGE))
-            page = await self._fetch(kind, Call(method="GET", path=path, query=query))
+            page = await self._fetch(kind, ApiCall(method="GET", path=path, query=query))
             for item in page.data[:limit]:
                 yield item
             if page.next_cursor is None:

@@ -31,7 +31,7 @@ _LONGEST_KEY = 255
 _USER_AGENT = f"agentchat-client/{version('agentchat-client')}"
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """One request without the base address and the key. All attempts share it, and so its Idempotency-Key.
 
     file: The name and the content of a file, which are sent as a form in the place of a body.
@@ -67,7 +67,7 @@ class ApiKey(httpx.Auth):
         return "ApiKey(…)"
 
 
-class ServiceSettings:
+class ClientSettings:
     """The settings that all requests share: address, key, agent, retries and time-outs."""
 
     def __init__(
@@ -108,7 +108,7 @@ class ServiceSettings:
         more: Mapping[str, Any] | None = None,
         attachments: Sequence[File | str] = (),
         on_busy: OnBusy | None = None,
-    ) -> Call:
+    ) -> ApiCall:
         """Build POST /v1/chat. `key` is the Idempotency-Key; None generates one. `more` joins the body."""
         agent = _check_header("agent_id", _require_setting("agent_id", agent_id or self.agent_id, {}))
         given = {"message": message, "conversation_id": conversation_id, "prompt": prompt, "on_busy": on_busy}
@@ -120,7 +120,7 @@ class ServiceSettings:
         call = build_json_call("POST", "/v1/chat", body, key=make_key() if key is None else _check_key(key))
         return replace(call, headers=call.headers | {"X-Agent-Id": agent}, silent=True)
 
-    def build_request(self, http: httpx.AsyncClient | BlockingHttp, call: Call) -> httpx.Request:
+    def build_request(self, http: httpx.AsyncClient | BlockingHttp, call: ApiCall) -> httpx.Request:
         """Build one attempt at `call`, without the key."""
         timeouts = self._timeouts
         read = timeouts.total if call.silent else timeouts.read
@@ -136,7 +136,7 @@ class ServiceSettings:
         )
 
 
-def to_stream_call(chat: Call, form: Form | None) -> Call:
+def to_stream_call(chat: ApiCall, form: Form | None) -> ApiCall:
     """Turn a call of /v1/chat into one of /v1/chat/stream."""
     headers = chat.headers | _stream_headers(form)
     return replace(chat, path="/v1/chat/stream", headers=headers, silent=False)
@@ -168,17 +168,17 @@ def _to_iso_time(name: str, time: datetime | None) -> str | None:
     return None if time is None else time.isoformat()
 
 
-def build_cancel_call(trace_id: str) -> Call:
+def build_cancel_call(trace_id: str) -> ApiCall:
     """Build POST /v1/chat/{trace_id}/cancel."""
-    return Call(method="POST", path=f"/v1/chat/{quote_segment(trace_id)}/cancel")
+    return ApiCall(method="POST", path=f"/v1/chat/{quote_segment(trace_id)}/cancel")
 
 
-def build_events_call(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
+def build_events_call(trace_id: str, last_event_id: str | None, form: Form | None) -> ApiCall:
     """Build GET /v1/chat/{trace_id}/events. Raises Misconfigured."""
     headers = _stream_headers(form)
     if last_event_id is not None:
         headers["Last-Event-ID"] = _check_header("last_event_id", last_event_id)
-    return Call(method="GET", path=f"/v1/chat/{quote_segment(trace_id)}/events", headers=headers)
+    return ApiCall(method="GET", path=f"/v1/chat/{quote_segment(trace_id)}/events", headers=headers)
 
 
 def describe_loss(lost: Exception) -> str:
@@ -188,10 +188,10 @@ def describe_loss(lost: Exception) -> str:
 
 def build_json_call(
     method: Literal["PATCH", "POST"], path: str, body: object, *, key: str | None = None
-) -> Call:
+) -> ApiCall:
     """Build a call with a JSON body, and with an Idempotency-Key if one is given."""
     headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
-    return Call(method=method, path=path, headers=headers, body=msgspec.json.encode(body))
+    return ApiCall(method=method, path=path, headers=headers, body=msgspec.json.encode(body))
 
 
 def _stream_headers(form: Form | None) -> dict[str, str]:

@@ -10,10 +10,10 @@ import httpx
 from agentchat.client.aio import AsyncAgentChat
 from agentchat.client.api_calls import LIMITS
 from agentchat.client.blocking import BlockingHttp, iterate, run
-from agentchat.client.files import Files
 from agentchat.client.retries import Timeouts
 from agentchat.client.sending import ReplyReader
 from agentchat.client.stream_events import Event
+from agentchat.client.uploads import Files
 
 P = ParamSpec("P")
 R = TypeVar("R")

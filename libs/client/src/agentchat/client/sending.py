@@ -7,7 +7,7 @@ from typing import TypeVar
 import httpx
 
 from agentchat.client import responses
-from agentchat.client.api_calls import LOST, Call, ServiceSettings, build_cancel_call, describe_loss
+from agentchat.client.api_calls import LOST, ApiCall, ClientSettings, build_cancel_call, describe_loss
 from agentchat.client.blocking import BlockingHttp
 from agentchat.client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse, RateLimited
 from agentchat.client.responses import ApiResponse
@@ -23,7 +23,7 @@ class CallSender:
 
     def __init__(
         self,
-        service: ServiceSettings,
+        service: ClientSettings,
         http: httpx.AsyncClient | BlockingHttp,
         sleep: Callable[[float], Awaitable[object]],
     ) -> None:
@@ -35,7 +35,7 @@ class CallSender:
         """Start the time and the retries of a call."""
         return self._service.start_budget()
 
-    async def fetch(self, call: Call) -> ApiResponse:
+    async def fetch(self, call: ApiCall) -> ApiResponse:
         """Return the complete response. Raises ApiError, ConnectionFailed."""
         budget = self.start_budget()
 
@@ -47,11 +47,11 @@ class CallSender:
 
         return await self._retry(try_once, budget, call)
 
-    async def open(self, call: Call, budget: Budget) -> httpx.Response:
+    async def open(self, call: ApiCall, budget: Budget) -> httpx.Response:
         """Return a response whose body is still to be read. Raises ApiError, ConnectionFailed."""
         return await self._retry(lambda: self._begin(call, budget), budget, call)
 
-    async def _begin(self, call: Call, budget: Budget) -> httpx.Response:
+    async def _begin(self, call: ApiCall, budget: Budget) -> httpx.Response:
         # No redirects: they would send the key to another server.
         response = await self._http.send(
             self._service.build_request(self._http, call),
@@ -63,7 +63,7 @@ class CallSender:
             return response
         raise responses.build_error(response.status_code, response.headers, await _read_all(response, budget))
 
-    async def _retry(self, attempt: Callable[[], Awaitable[T]], budget: Budget, call: Call) -> T:
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], budget: Budget, call: ApiCall) -> T:
         while True:
             failure: AgentChatError
             try:
@@ -90,7 +90,7 @@ async def _read_all(response: httpx.Response, budget: Budget) -> bytes:
 class ReplyReader(Transcript):
     """Sends a call and reads its answer into the transcript; the base of both stream classes."""
 
-    def __init__(self, sender: CallSender, call: Call) -> None:
+    def __init__(self, sender: CallSender, call: ApiCall) -> None:
         super().__init__()
         self.sender = sender
         self.call = call

@@ -392,10 +392,3 @@ class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     input: dict[str, Any] | None = None
     reason: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
     on_behalf_of: Annotated[str, msgspec.Meta(max_length=200)] | None = None
-
-
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of a list. `next_cursor` is null on the last page."""
-
-    data: tuple[msgspec.Raw, ...]
-    next_cursor: str | None = None

@@ -85,11 +85,11 @@ def up(
     servers. With ANTHROPIC_API_KEY or OPENAI_API_KEY the demo agents use that provider, otherwise an offline
     model.
     """
-    from agentchat.ops.settings import Counts
+    from agentchat.ops.settings import ProcessCounts
     from agentchat.ops.up import run_stack as run
 
     run(
-        Counts(
+        ProcessCounts(
             gateways=gateways,
             orchestrators=orchestrators,
             tool_runners=tool_runners,

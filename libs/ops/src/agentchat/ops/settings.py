@@ -40,7 +40,7 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     openai_base_url: Annotated[str, Setting("OPENAI_BASE_URL")] = "https://api.openai.com/v1"
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of processes by service."""
 
     gateways: int = 1

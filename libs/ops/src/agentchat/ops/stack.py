@@ -18,7 +18,7 @@ from agentchat.ops.process import Process
 from agentchat.ops.servers import nats, valkey
 from agentchat.ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
 from agentchat.ops.services import Rank, Servers, Services, Urls, to_reachable_host
-from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.runtime.database_roles import ANALYST, OPERATOR, SERVICES, get_role
 
 
@@ -75,7 +75,7 @@ def describe_stack(
     folder: RunFolder,
     secrets: Secrets,
     settings: UpSettings,
-    counts: Counts,
+    counts: ProcessCounts,
     environ: Mapping[str, str] = os.environ,
 ) -> Stack:
     """Choose the ports and describe every process. Raises SetupError if a port is in use."""

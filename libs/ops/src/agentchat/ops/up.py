@@ -18,7 +18,7 @@ from agentchat.ops.folder import RunFolder
 from agentchat.ops.fork_server import ForkServer
 from agentchat.ops.ports import GATEWAY_PORT
 from agentchat.ops.process import Spawn
-from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import Stack, describe_stack
 from agentchat.ops.stack_report import Report
 from agentchat.ops.supervisor import Supervisor
@@ -30,7 +30,7 @@ _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?
 
 
 def run_stack(
-    counts: Counts,
+    counts: ProcessCounts,
     spawn: Spawn | None = None,
     *,
     rehearsal: bool = False,

@@ -80,7 +80,7 @@ class FeedbackLine(ExportLine, frozen=True, kw_only=True, tag="feedback"):
     created_at: str
 
 
-class EndLine(ExportLine, frozen=True, kw_only=True, tag="end"):
+class ExportEnd(ExportLine, frozen=True, kw_only=True, tag="end"):
     """The last line, with the number of conversations."""
 
     conversations: int
@@ -98,7 +98,7 @@ async def export_user(log: Log, pool: Pool, account_id: str, user: EndUser) -> A
                 exported += 1
                 for line in list_lines(conversation):
                     yield line
-    yield EndLine(conversations=exported)
+    yield ExportEnd(conversations=exported)
 
 
 def list_lines(conversation: Conversation) -> Iterator[ExportLine]:

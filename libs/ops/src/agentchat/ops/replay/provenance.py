@@ -31,7 +31,7 @@ class Change(msgspec.Struct, frozen=True):
     now: Any
 
 
-class AnsweringVersion(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedAgent(msgspec.Struct, frozen=True, kw_only=True):
     """The agent version that answered; `config` is None if it no longer exists.
 
     `current` is the agent's version now; `changes` are the differences between the two.
@@ -92,7 +92,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None
     provider_message: str | None
     form: Form
-    agent: AnsweringVersion
+    agent: RecordedAgent
     model: str
     warnings: tuple[RunWarning, ...]
     prompt_override: str | None
@@ -144,7 +144,7 @@ async def _locate_run(pool: Pool, log: Log, name: str) -> tuple[str, str]:
     return place
 
 
-async def _load_answering_version(conn: Connection, account_id: str, run: Run) -> AnsweringVersion:
+async def _load_answering_version(conn: Connection, account_id: str, run: Run) -> RecordedAgent:
     async def find(version: int | None) -> tuple[AgentRow | None, dict[str, Any]]:
         try:
             row = await find_agent(conn, run.agent_id, version)
@@ -155,7 +155,7 @@ async def _load_answering_version(conn: Connection, account_id: str, run: Run) -
     then, config = await find(run.agent_version)
     now, current = await find(None)
     differing = [name for name in config | current if config.get(name) != current.get(name)]
-    return AnsweringVersion(
+    return RecordedAgent(
         agent_id=run.agent_id,
         version=run.agent_version,
         current=None if now is None else now.version,
@@ -165,7 +165,7 @@ async def _load_answering_version(conn: Connection, account_id: str, run: Run) -
 
 
 def _build_provenance(
-    name: str, conversation: Conversation, run: Run, own: Sequence[LogEntry], agent: AnsweringVersion
+    name: str, conversation: Conversation, run: Run, own: Sequence[LogEntry], agent: RecordedAgent
 ) -> Provenance:
     facts = [entry.event for entry in own]
     saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]

@@ -9,7 +9,7 @@ from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import run_with_pool
 from agentchat.ops.output import format_count, format_fields, shorten
-from agentchat.ops.replay.provenance import AnsweringVersion, Provenance, load_provenance
+from agentchat.ops.replay.provenance import Provenance, RecordedAgent, load_provenance
 from agentchat.ops.replay.replay_lines import (
     Line,
     format_call,
@@ -75,7 +75,7 @@ def _format_provenance(found: Provenance) -> Iterator[Line]:
         yield _build_field("", f"{format_tokens(found.lost)} of them for abandoned model calls")
 
 
-def _format_agent(agent: AnsweringVersion) -> Iterator[Line]:
+def _format_agent(agent: RecordedAgent) -> Iterator[Line]:
     name = "" if agent.config is None else f" {agent.config.get('name', '')!r}"
     if agent.current is None or agent.config is None:
         yield _build_field("agent", f"{agent.agent_id} version {agent.version}, which no longer exists")

@@ -29,7 +29,7 @@ class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
     needs_approval: bool
 
 
-class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
+class ToolSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The tools, which of them the agent may call (`all` or `ticked`), and which need approval."""
 
     rows: tuple[ToolRow, ...]
@@ -40,7 +40,7 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 def build_choice(
     server: ShownServer, listed: Collection[ToolSpec], given: FormMultiDict | None = None
-) -> ToolChoice | None:
+) -> ToolSelection | None:
     """Build the choice from the server as it is, or from a refused form.
 
     None if nothing is listed, or ticks cannot express the server's approval policy.
@@ -67,7 +67,7 @@ def build_choice(
         )
         for name in names
     ]
-    return ToolChoice(rows=tuple(rows), tools=tools, approval=approval, made_of=_hash_choice(server))
+    return ToolSelection(rows=tuple(rows), tools=tools, approval=approval, made_of=_hash_choice(server))
 
 
 def read_choice(given: FormMultiDict, server: ShownServer) -> dict[str, Any]:

@@ -29,8 +29,8 @@ from agentchat.orchestrator.run.run_attempt import run_attempt
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.run_slots import NoSlotYet
-from agentchat.orchestrator.starting.start_run import start_run
 from agentchat.orchestrator.starting.take_lease import LeaseHeld, start_run_in_one_statement, take_lease
+from agentchat.orchestrator.starting.wait_for_turn import start_run
 from agentchat.runtime import failpoints, logs, telemetry
 from agentchat.runtime.postgres import DatabaseUnavailable
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agentchat.contracts.text import clean_text
-from agentchat.orchestrator.models.event_stream import StreamBroken
+from agentchat.orchestrator.models.sse_reader import StreamBroken
 
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 

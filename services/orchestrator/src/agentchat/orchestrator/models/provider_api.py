@@ -18,9 +18,9 @@ import httpx2
 from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.guarded_session import is_compressed, open_session
 from agentchat.orchestrator.models.aiohttp_transport import ANSWER, AioHttpTransport
-from agentchat.orchestrator.models.event_stream import StreamBroken
 from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, make_timeout
 from agentchat.orchestrator.models.reply_builder import StreamedReply
+from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.runtime.bounded_map import BoundedMap
 
 _KEY = "The model provider rejected the agent's key."

@@ -14,9 +14,9 @@ import msgspec
 from agentchat.contracts.files import estimate_file_tokens
 from agentchat.contracts.text import clean_json, shorten_line
 from agentchat.contracts.values import Usage
-from agentchat.orchestrator.models.event_stream import EventReader, StreamBroken
 from agentchat.orchestrator.models.loose_json import TextJoiner, parse_finite, reject_constant, to_text
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure, ModelReply
+from agentchat.orchestrator.models.sse_reader import EventReader, StreamBroken
 
 CHARACTERS_A_TOKEN = 4
 """Providers' rule of thumb for English text; other languages have fewer."""

@@ -14,9 +14,9 @@ import aiohttp
 from agentchat.contracts.timings import CHECK_SECONDS
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models import port
-from agentchat.orchestrator.models.event_stream import StreamBroken
 from agentchat.orchestrator.models.provider_api import ProviderApi
 from agentchat.orchestrator.models.reply_builder import StreamedReply, add_estimates
+from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.runtime.cpu_budget import CpuBudget
 from agentchat.runtime.loops import compute_backoff
 

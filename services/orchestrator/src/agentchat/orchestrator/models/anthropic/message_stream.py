@@ -11,7 +11,6 @@ from typing import Any
 
 from agentchat.contracts.text import clean_json, clean_text
 from agentchat.contracts.values import Usage
-from agentchat.orchestrator.models.event_stream import StreamBroken
 from agentchat.orchestrator.models.loose_json import (
     TextJoiner,
     decode_object,
@@ -29,6 +28,7 @@ from agentchat.orchestrator.models.reply_builder import (
     StreamedReply,
     read_input,
 )
+from agentchat.orchestrator.models.sse_reader import StreamBroken
 
 _PING = "ping"
 _OF_BLOCK = {

@@ -7,7 +7,6 @@ from msgspec import UNSET
 
 from agentchat.contracts.text import clean_json, clean_text, shorten_line
 from agentchat.contracts.values import Usage
-from agentchat.orchestrator.models.event_stream import StreamBroken
 from agentchat.orchestrator.models.loose_json import (
     TextJoiner,
     decode_object,
@@ -27,6 +26,7 @@ from agentchat.orchestrator.models.reply_builder import (
     StreamedReply,
     read_input,
 )
+from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.orchestrator.models.thinking import ThinkTags
 
 _ID_CHARS = 200

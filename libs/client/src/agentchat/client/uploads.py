@@ -1,6 +1,6 @@
 """Store files for messages: `files` of both clients."""
 
-from agentchat.client.api_calls import Call, quote_segment
+from agentchat.client.api_calls import ApiCall, quote_segment
 from agentchat.client.blocking import run
 from agentchat.client.models import File
 from agentchat.client.sending import CallSender
@@ -17,12 +17,12 @@ class AsyncFiles:
 
         Raises InvalidRequest for a type that is not accepted, StorageFull.
         """
-        call = Call(method="POST", path="/v1/files", file=(name, content))
+        call = ApiCall(method="POST", path="/v1/files", file=(name, content))
         return (await self._sender.fetch(call)).decode_as(File)
 
     async def delete(self, file_id: str) -> None:
         """Delete a file. Raises NotFound."""
-        await self._sender.fetch(Call(method="DELETE", path=f"/v1/files/{quote_segment(file_id)}"))
+        await self._sender.fetch(ApiCall(method="DELETE", path=f"/v1/files/{quote_segment(file_id)}"))
 
 
 class Files:

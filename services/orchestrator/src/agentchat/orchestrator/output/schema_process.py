@@ -1,4 +1,4 @@
-"""Validate JSON against schemas: `python -m agentchat.orchestrator.output.schema_checker`.
+"""Validate JSON against schemas: `python -m agentchat.orchestrator.output.schema_process`.
 
 This is a process with limits, run by `schema_checks`, because a schema is untrusted: its patterns and
 references can take for ever.

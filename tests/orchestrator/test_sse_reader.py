@@ -3,7 +3,7 @@
 
 import pytest
 
-from agentchat.orchestrator.models.event_stream import EventReader
+from agentchat.orchestrator.models.sse_reader import EventReader
 
 BOM = b"\xef\xbb\xbf"
 
