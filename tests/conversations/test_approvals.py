@@ -22,19 +22,21 @@ from agentchat.conversations.aggregate.approval_rules import (
 from agentchat.conversations.aggregate.canonical_stream import build_last_update
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.next_step import (
+    CallModel,
+    RequestApproval,
+    RunTools,
+    conclude,
+    decide_next_step,
+)
 from agentchat.conversations.aggregate.run_ends import cancel, fail
 from agentchat.conversations.aggregate.turn import (
     AlreadyPaused,
-    CallModel,
     GiveUpRun,
     Opening,
     Rejected,
-    RequestApproval,
     ResumeRun,
-    RunTools,
     SupersedeRun,
-    conclude,
-    decide_next_step,
     open_turn,
 )
 from tests.conversations.given import (

@@ -16,16 +16,9 @@ from agentchat.conversations.aggregate.approval_rules import (
 )
 from agentchat.conversations.aggregate.client_tool_rules import return_results
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
+from agentchat.conversations.aggregate.next_step import CallModel, RequestApproval, RunTools, decide_next_step
 from agentchat.conversations.aggregate.run_ends import cancel
-from agentchat.conversations.aggregate.turn import (
-    CallModel,
-    RequestApproval,
-    ResumeRun,
-    RunTools,
-    SupersedeRun,
-    decide_next_step,
-    open_turn,
-)
+from agentchat.conversations.aggregate.turn import ResumeRun, SupersedeRun, open_turn
 from tests.conversations.given import (
     AGENT,
     build_conversation_started,

@@ -6,21 +6,23 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.values import AgentFacts, ShownMessage, UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
+from agentchat.conversations.aggregate.next_step import (
+    CallModel,
+    Retrieve,
+    RunTools,
+    conclude,
+    decide_next_step,
+)
 from agentchat.conversations.aggregate.rounds import list_tool_calls
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.aggregate.turn import (
     AlreadyEnded,
-    CallModel,
     GiveUpRun,
     MustWait,
     Opening,
     Rejected,
     ResumeRun,
-    Retrieve,
-    RunTools,
     StartRun,
-    conclude,
-    decide_next_step,
     has_made_progress,
     open_turn,
 )

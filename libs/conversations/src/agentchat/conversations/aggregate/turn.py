@@ -1,8 +1,7 @@
-"""Apply the rules of a turn.
+"""Apply the rules by which a request starts, resumes or joins a run, waits, or is refused.
 
-How a request starts or resumes a run, which step is next, how a run ends. Values in, values out: the caller
-passes the time and the ids, performs the step, and appends the events. Called by
-`orchestrator.starting.decide_request` (`open_turn`) and `orchestrator.run.turn_loop` (`decide_next_step`).
+Values in, values out: the caller passes the time and the ids, and appends the events. Called by
+`orchestrator.starting.take_lease` and `decide_request`. `next_step` has the rules of the started run.
 """
 
 import msgspec
@@ -10,17 +9,15 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.ownership import may_use
-from agentchat.contracts.values import AgentFacts
+from agentchat.contracts.values import AgentFacts, ApprovalNeeded
 from agentchat.conversations.aggregate import approval_rules, busy_rules
 from agentchat.conversations.aggregate.conversation import (
+    MAX_BYTES,
+    MAX_EVENTS,
     Conversation,
     Run,
     copy_agent_facts,
 )
-from agentchat.conversations.aggregate.refusal_rules import NOT_FOUND as NOT_FOUND
-from agentchat.conversations.aggregate.refusal_rules import Rejected as Rejected
-from agentchat.conversations.aggregate.refusal_rules import refuse_request
-from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 
 MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
@@ -92,6 +89,18 @@ class AlreadyPaused(msgspec.Struct, frozen=True):
     """An opening: this request's run waits for approvals; only that is announced again."""
 
     run: Run
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """Nothing is appended; `code` is one of `contracts.errors`.
+
+    `approvals` are those that the conversation waits for, `running_trace_id` is the run under way in it.
+    """
+
+    code: str
+    message: str
+    approvals: tuple[ApprovalNeeded, ...] = ()
+    running_trace_id: str | None = None
 
 
 Opening = (
@@ -247,104 +256,65 @@ _OF_A_TASK = {"max_tool_rounds": 0, "retrieves": False}
 """What a run that has no tools records instead of the agent's own."""
 
 
-class Retrieve(msgspec.Struct, frozen=True):
-    """Search the agent's knowledge, and append SourcesRetrieved."""
+NOT_FOUND = Rejected(code="conversation_not_found", message="No such conversation.")
+_FULL = Rejected(
+    code="conversation_full",
+    message=(
+        f"The conversation has {MAX_EVENTS:,} events or {MAX_BYTES // 2**20} MiB: start a new one with a"
+        " summary of it, or fork it at an earlier message."
+    ),
+)
+_GONE_ON = Rejected(
+    code="conversation_busy", message="The conversation changed since you loaded it. Load it again."
+)
+_BUSY = "A message of this conversation is being answered."
+_NO_FILES = "attachments: a message that joins the reply under way cannot have files. Send it later."
+_EXPIRED = Rejected(code="overloaded", message="No worker was available in time. Try again.")
 
 
-class CallModel(msgspec.Struct, frozen=True):
-    """Call the model for this round, and append Delta, ModelReplied and its ToolCalled events.
-
-    `tools` False: the last call, with the tools still listed and `tool_choice` none.
-    """
-
-    round: int
-    tools: bool
-
-
-class RunTools(msgspec.Struct, frozen=True):
-    """Run these calls of the round concurrently, and append a ToolReturned for each."""
-
-    round: int
-    calls: tuple[Call, ...]
-
-
-class RequestApproval(msgspec.Struct, frozen=True):
-    """Append an ApprovalRequested for each of these calls of the round; then the run waits.
-
-    If a tool asks a person (ElicitationRequested), these are asked about with it. Of a client's tools, once
-    all others have returned, it is a ClientToolRequested.
-    """
-
-    round: int
-    calls: tuple[Call, ...]
+def refuse_request(conversation: Conversation, request: ChatRequested, *, expired: bool) -> Rejected | None:
+    """Return why a request without a run is refused; None if it is not."""
+    active, on_busy = conversation.active, request.on_busy
+    if expired:
+        return _EXPIRED
+    if conversation.is_full:
+        return _FULL
+    waits = active is not None and active.pending and on_busy != "interrupt"
+    if active is not None and waits and approval_rules.on_new_message(active) == "refuse":
+        return _reject_undecided(active)
+    if active is not None and on_busy == "refuse":
+        return Rejected(code="conversation_busy", message=_BUSY, running_trace_id=active.trace_id)
+    if _has_gone_on(conversation, request):
+        return _GONE_ON
+    if active is not None and not active.pending and on_busy == "steer" and request.attachments:
+        return Rejected(code="unsupported_attachment", message=_NO_FILES)
+    return None
 
 
-Step = Retrieve | CallModel | RunTools | RequestApproval
-
-
-def decide_next_step(run: Run) -> Step | None:
-    """Return the run's next step.
-
-    Returns None if it has ended, waits for approvals, or `conclude` ends it.
-    """
-    if run.state != "running" or run.pending:
-        return None
-    if run.retrieves and run.sources is None:
-        return Retrieve()
-    if not run.rounds:
-        return _call_model(run, 1)
-    last = run.rounds[-1]
-    if last.blocks is None:
-        return _call_model(run, last.number)
-    if _is_final(run, last):
-        return None
-    if allowed := tuple(call for call in last.calls if call.output is None and call.may_run):
-        return RunTools(round=last.number, calls=allowed)
-    if held := list_held_calls(last) or _list_client_calls(last):
-        return RequestApproval(round=last.number, calls=held)
-    return _call_model(run, last.number + 1)
-
-
-def list_held_calls(last: Round) -> tuple[Call, ...]:
-    """List the calls of the round that need an approval that was not requested yet."""
-    return tuple(
-        call
-        for call in last.calls
-        if call.output is None and not (call.may_run or call.pending or call.is_client)
+def _reject_undecided(run: Run) -> Rejected:
+    ids = tuple(ApprovalNeeded(id=each.id) for each in approval_rules.list_needed_approvals(run))
+    return Rejected(
+        code="approval_pending",
+        message="A tool call in this conversation waits for approval. Decide it first.",
+        approvals=ids,
     )
 
 
-def _list_client_calls(last: Round) -> tuple[Call, ...]:
-    return tuple(call for call in last.calls if call.output is None and call.is_client)
+def _has_gone_on(conversation: Conversation, request: ChatRequested) -> bool:
+    """Return True if the conversation is not as the caller shows it.
 
-
-def _call_model(run: Run, number: int) -> CallModel:
-    return CallModel(round=number, tools=number <= run.max_tool_rounds)
-
-
-def _is_final(run: Run, last: Round) -> bool:
-    """Return True if the reply ends the run.
-
-    It asks for no tool, or for tools that are not allowed any more.
+    Clients omit failed attempts that produced no output. The claim of an earlier try may have been taken over
+    for a request that shows what it begins with.
     """
-    return not last.calls or last.number > run.max_tool_rounds
-
-
-def conclude(run: Run, *, message_id: str, now: str) -> tuple[events.Event, ...]:
-    """Return the saved reply and the completion of a run whose last reply asks for no tool.
-
-    () if the run has more to do, waits, or has ended.
-    """
-    if run.state != "running" or run.pending or not run.rounds or decide_next_step(run) is not None:
-        return ()
-    saved = events.MessageSaved(
-        trace_id=run.trace_id,
-        at=now,
-        message_id=message_id,
-        role="assistant",
-        agent_id=run.agent_id,
-        content=run.text,
-        token_count=run.usage.total,
-    )
-    completed = events.RunCompleted(trace_id=run.trace_id, at=now, usage=run.usage, rounds=len(run.rounds))
-    return (saved, completed)
+    if request.history:
+        return conversation.version > 0
+    if request.after is None:
+        return False
+    for run in reversed(conversation.runs):
+        if run.reply is not None:
+            return run.reply.id != request.after
+        if run.state == "running" and request.on_busy in ("interrupt", "steer"):
+            continue  # the client does not show it yet, or in part
+        if run.state == "running" or run.rounds or run.user_text.strip() != request.message.strip():
+            return True
+    return True

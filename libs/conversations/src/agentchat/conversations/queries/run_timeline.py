@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.values import Usage
-from agentchat.conversations.aggregate import turn
+from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.event_store.log import LogEntry
 
@@ -283,10 +283,10 @@ def _list_open_bars(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBa
                 yield _build_open_bar(moment, "elicitation", asked.tool, ended, "waiting", asked.round)
             case _:
                 pass
-    match turn.decide_next_step(replace(run, state="running")):
-        case turn.CallModel(round=number):
+    match next_step.decide_next_step(replace(run, state="running")):
+        case next_step.CallModel(round=number):
             yield _build_open_bar(last, "model", f"model {number}", ended, state, number)
-        case turn.Retrieve():
+        case next_step.Retrieve():
             yield _build_open_bar(last, "retrieval", "retrieve", ended, state, None)
         case _:
             pass

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.ids import derive_reply_id, find_request_id, make_id
 from agentchat.contracts.values import ClientTool, InputAsked, ToolSpec, Usage
-from agentchat.conversations.aggregate import turn
+from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
@@ -87,22 +87,22 @@ class Performer:
         """Keep given tools as they are."""
         self._may_refresh = self.offered is None
 
-    async def perform(self, step: turn.Step) -> Sequence[events.Event]:
+    async def perform(self, step: next_step.Step) -> Sequence[events.Event]:
         """Perform one step. Raises ModelFailure, ToolsUnavailable."""
         run = self.log.run
         match step:
-            case turn.CallModel():
+            case next_step.CallModel():
                 self.tools.forget_recorded(run)
                 return await self._call_model(run, step)
-            case turn.RunTools():
+            case next_step.RunTools():
                 return await self._run_tools(run, step)
-            case turn.RequestApproval():
+            case next_step.RequestApproval():
                 return await self._request_approvals(run, step.round, [(call, None) for call in step.calls])
-            case turn.Retrieve():
+            case next_step.Retrieve():
                 found = await self.retriever.find(run.user_text)
                 return (events.SourcesRetrieved(trace_id=run.trace_id, at=self.clock.now(), sources=found),)
 
-    async def _run_tools(self, run: Run, step: turn.RunTools) -> Sequence[events.Event]:
+    async def _run_tools(self, run: Run, step: next_step.RunTools) -> Sequence[events.Event]:
         """Run the calls. If a tool asks for input, request all approvals of the round with it."""
         await self._find_unknown_tools(call.name for call in step.calls)
         outcomes = await self.tools.run(step.round, step.calls, await self.list_offered_tools())
@@ -112,7 +112,7 @@ class Performer:
             return returned
         asked: list[tuple[Call, InputAsked | None]] = [
             *((each.call, asks) for each in asking for asks in each.asked),
-            *((call, None) for call in turn.list_held_calls(run.rounds[-1])),
+            *((call, None) for call in next_step.list_held_calls(run.rounds[-1])),
         ]
         return (*returned, *await self._request_approvals(run, step.round, asked))
 
@@ -188,7 +188,7 @@ class Performer:
         if unknown & listed.keys():
             self.offered = listed
 
-    async def _call_model(self, run: Run, step: turn.CallModel) -> Sequence[events.Event]:
+    async def _call_model(self, run: Run, step: next_step.CallModel) -> Sequence[events.Event]:
         already, self.already = self.already, SentOutput()
         has_reasoning = already.reasoned_round == step.round
         self.channel.begin_round(step.round, already.text, already.cuts, has_reasoning=has_reasoning)
@@ -291,7 +291,13 @@ class Performer:
         return hash_prefix(system, tuple(offered.values()), documents, covered, changes)
 
     def _build_reply(
-        self, run: Run, step: turn.CallModel, call: ModelCall, reply: ModelReply, usage: Usage, prefix: str
+        self,
+        run: Run,
+        step: next_step.CallModel,
+        call: ModelCall,
+        reply: ModelReply,
+        usage: Usage,
+        prefix: str,
     ) -> events.ModelReplied:
         said = self.channel.text
         # The order to continue or to repair a reply is in no later prompt.
@@ -336,7 +342,7 @@ class Performer:
             *build_call_events(replied, offered, problems, held, self._client_tools),
         ]
         after = get_run(evolve_all(self.log.conversation, done), run.trace_id)
-        done += turn.conclude(after, message_id=derive_reply_id(run.trace_id), now=replied.at)
+        done += next_step.conclude(after, message_id=derive_reply_id(run.trace_id), now=replied.at)
         return done
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from agentchat.contracts.ids import derive_reply_id
 from agentchat.conversations.aggregate.busy_rules import find_interrupting
-from agentchat.conversations.aggregate.turn import CallModel, conclude, decide_next_step
+from agentchat.conversations.aggregate.next_step import CallModel, conclude, decide_next_step
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.run.compact_history import Compactor
 from agentchat.orchestrator.run.fall_back import ModelChanger
