@@ -25,8 +25,8 @@ from agentchat.contracts.updates import (
 from agentchat.contracts.values import Message, RunWarning
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import SHUTDOWN, FollowedRuns
+from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import STREAM
 from agentchat.gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 from tests.gateway.conftest import Accounts

@@ -12,7 +12,8 @@ from agentchat.contracts import events, frames, ids
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.gateway.runs.followed_run import FollowedRun, RunKey, RunReader
+from agentchat.gateway.runs.followed_runs import FollowedRun, RunKey
+from agentchat.gateway.runs.run_reader import RunReader
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.ops.prepare import migrate
 from agentchat.runtime.postgres import Pool, open_pool

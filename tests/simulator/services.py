@@ -15,8 +15,8 @@ from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import FollowedRuns
+from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import STREAM, RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import RunStarter
 from agentchat.orchestrator.heartbeat import run_heartbeat

@@ -21,9 +21,9 @@ from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.protocols.chat import FORMS, StreamForm
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
-from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, make_run_not_found
-from agentchat.gateway.runs.start_run import TURN_SECONDS, build_run_refusal
+from agentchat.gateway.runs.run_follower import RunFollower, build_run_refusal
+from agentchat.gateway.runs.start_run import TURN_SECONDS
 from agentchat.gateway.services import get_services
 
 LastEventId = Annotated[

@@ -11,7 +11,7 @@ from litestar.types import Receive, Send
 
 from agentchat.contracts import sse_encoder
 from agentchat.contracts.timings import PING_SECONDS
-from agentchat.gateway.runs.followed_run import RunFollower
+from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.wait_for_reply import leave_with_client
 from agentchat.runtime import failpoints
 

@@ -12,7 +12,7 @@ from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.followed_run import RunFollower
+from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool

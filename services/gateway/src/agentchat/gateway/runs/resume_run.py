@@ -20,7 +20,7 @@ from agentchat.gateway.runs.decide_approval import clean_decision, decide, find_
 from agentchat.gateway.runs.owned_run import follow_stored_run
 from agentchat.gateway.runs.return_results import list_request_ids, return_results
 from agentchat.gateway.runs.run_request import RunRequest
-from agentchat.gateway.runs.start_run import StartedRun, check_started, start_run
+from agentchat.gateway.runs.start_run import StartedRun, start_run
 from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
@@ -70,8 +70,7 @@ async def follow_resumed_run(
     await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
     follower = await follow_stored_run(request, run.trace_id, conversation_id, after_pause=after_pause)
     request.context.trace_id = run.trace_id
-    while not check_started(follower):
-        await follower.wait()
+    await follower.wait_until_saved()
     claim = make_unkeyed_claim(caller.account_id, run.trace_id, conversation_id, caller.now, mine=False)
     return StartedRun(claim, follower, after_pause)
 

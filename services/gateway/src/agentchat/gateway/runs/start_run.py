@@ -17,7 +17,6 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import ids
 from agentchat.contracts.messages import ChatRequested, ForkConversation, RunInput
 from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS
-from agentchat.contracts.updates import STEERED, Broken
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.claims.idempotency import Claim
 from agentchat.directory.api_keys import Caller
@@ -32,8 +31,8 @@ from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import RequestContext
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.claim_key import claim_run, extend_claim, give_up_claim
-from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.followed_runs import Stopping
+from agentchat.gateway.runs.run_follower import JoinedRun, RunFollower
 from agentchat.gateway.runs.run_request import Fork, RunRequest
 from agentchat.gateway.services import GatewayServices, get_sealer, get_services
 from agentchat.gateway.uploads.store_upload import find_room
@@ -43,16 +42,7 @@ from agentchat.runtime.postgres import DatabaseUnavailable
 TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS
 _START_SECONDS = ACCEPT_SECONDS + TURN_SECONDS
 _SLACK_SECONDS = 0.1
-_JOINED = "The message has joined the run `running_trace_id`. Read that one."
 _NOT_TAKEN = "No worker was available in time."
-
-
-class JoinedRun(Exception):  # noqa: N818 - an outcome
-    """The message has joined the run `trace_id`, whose reply answers the request."""
-
-    def __init__(self, trace_id: str) -> None:
-        super().__init__(trace_id)
-        self.trace_id = trace_id
 
 
 class StartedRun(msgspec.Struct, frozen=True):
@@ -169,7 +159,7 @@ class RunStarter(msgspec.Struct):
         )
         has_started = False
         try:
-            if claim.mine and not check_started(run):
+            if claim.mine and not run.check_started():
                 has_started = await self._publish_and_wait(claim, run)
             else:
                 has_started = await self._join_earlier(claim, run)
@@ -234,7 +224,7 @@ class RunStarter(msgspec.Struct):
         is_queued = False
         try:
             async with asyncio.timeout(ACCEPT_SECONDS) as patience:
-                while not check_started(run):
+                while not run.check_started():
                     if run.waiting and not is_queued:
                         is_queued = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
@@ -257,8 +247,7 @@ class RunStarter(msgspec.Struct):
         self.context.conversation_id = claim.conversation_id
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(claim.seconds + _SLACK_SECONDS):
-                while not check_started(run):
-                    await run.wait()
+                await run.wait_until_saved()
         if run.started:
             logs.get_logger("gateway").info("request_repeated", first_trace_id=claim.trace_id)
         return run.started
@@ -295,28 +284,6 @@ async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -
         is_too_large = answer.outcome == "too_large"
         raise Refusal("conversation_too_large" if is_too_large else "conversation_not_found")
     return request
-
-
-def check_started(run: RunFollower) -> bool:
-    """Return True once the user's message is saved.
-
-    Raises Refusal if the run ended before that, JoinedRun if the message is another run's.
-    """
-    if run.ended and not run.started:
-        last = run.take()[-1]
-        assert isinstance(last, Broken)
-        if last.code == STEERED and last.running_trace_id is not None:
-            raise JoinedRun(last.running_trace_id)
-        raise build_run_refusal(last)
-    return run.started
-
-
-def build_run_refusal(last: Broken) -> Refusal:
-    """Build the refusal of a run that failed. Unknown and foreign conversations get the same message."""
-    if last.code == STEERED:
-        return Refusal("conversation_busy", _JOINED, running_trace_id=last.running_trace_id)
-    message = None if last.code == "conversation_not_found" else last.message
-    return Refusal(last.code, message, approvals=last.approvals, running_trace_id=last.running_trace_id)
 
 
 async def _stop_following(services: GatewayServices, started: StartedRun) -> None:

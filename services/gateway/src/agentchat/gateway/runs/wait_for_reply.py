@@ -9,8 +9,7 @@ from litestar.types import Receive
 from agentchat.contracts.updates import Broken, Finished, Update, Warned
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import ClientDisconnected
-from agentchat.gateway.runs.followed_run import RunFollower
-from agentchat.gateway.runs.start_run import build_run_refusal
+from agentchat.gateway.runs.run_follower import RunFollower, build_run_refusal
 
 
 async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finished | Broken, list[Update]]:

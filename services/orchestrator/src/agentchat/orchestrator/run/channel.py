@@ -1,6 +1,6 @@
 """Publish a run's frames: numbered, paced, and only while the run's lease is live.
 
-Followers: `gateway.runs.followed_run` (frames), `orchestrator.run.interrupted_text` (after a takeover).
+Followers: `gateway.runs.followed_runs` (frames), `orchestrator.run.interrupted_text` (after a takeover).
 """
 
 import asyncio

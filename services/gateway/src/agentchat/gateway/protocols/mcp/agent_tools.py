@@ -30,10 +30,10 @@ from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.protocols.chat import build_run_request
 from agentchat.gateway.protocols.mcp.mcp_route import REQUEST
-from agentchat.gateway.runs.followed_run import RunFollower
 from agentchat.gateway.runs.resume_run import resume_run
+from agentchat.gateway.runs.run_follower import RunFollower, build_run_refusal
 from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
-from agentchat.gateway.runs.start_run import StartedRun, build_run_refusal, start_run
+from agentchat.gateway.runs.start_run import StartedRun, start_run
 from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import DatabaseUnavailable
 

@@ -54,8 +54,8 @@ from agentchat.gateway.runs.after_pause import PausePoint
 from agentchat.gateway.runs.conversation_labels import check_new_pairs
 from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.run_follower import build_run_refusal
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
-from agentchat.gateway.runs.start_run import build_run_refusal
 from agentchat.gateway.runs.wait_for_reply import wait_for_end
 from agentchat.gateway.services import get_services
 
