@@ -346,18 +346,8 @@ def _apply_start(run: Run, event: events.RunStarted) -> Run:
         attempt=event.attempt,
         attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
         offset=max(run.offset, event.offset),
-        form=event.form,
         prompt_override=event.prompt_override,
-        instructions=event.instructions,
-        shown_sha256=event.shown_sha256,
-        # a worker of an earlier release omits these
-        output_schema=event.output_schema or run.output_schema,
-        requested_model=event.requested_model or run.requested_model,
-        parameters=event.parameters or run.parameters,
-        context=event.context or run.context,
-        client_tools=event.client_tools or run.client_tools,
-        tool_choice=event.tool_choice or run.tool_choice,
-        depth=event.depth or run.depth,
+        **copy_request_facts(event),
         **copy_agent_facts(event),
     )
 
@@ -378,6 +368,11 @@ def _apply_decision(run: Run, event: events.ApprovalDecided) -> Run:
 def copy_agent_facts(recorded: values.AgentFacts | events.RunStarted | Run) -> dict[str, Any]:
     """Return the fields that a run records about its agent."""
     return {name: getattr(recorded, name) for name in values.AgentFacts.__struct_fields__}
+
+
+def copy_request_facts(recorded: values.RunFacts | events.RunStarted) -> dict[str, Any]:
+    """Return the fields that a run records about its request under the same names."""
+    return {name: getattr(recorded, name) for name in values.RunFacts.__struct_fields__}
 
 
 def _apply_reply(run: Run, event: events.ModelReplied) -> Run:

@@ -1,7 +1,7 @@
 """Build the request of a started run again: after a decision, a cancellation, or a lost worker."""
 
 from agentchat.contracts.messages import ChatRequested
-from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.conversation import Conversation, Run, copy_request_facts
 
 DECIDED, CANCELLED = 1_000_000, 2_000_000
 """The first attempt numbers of a request that is published after a decision and after a cancellation.
@@ -26,18 +26,9 @@ def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatR
         message_id=run.user_message_id,
         message=run.user_text,
         attachments=run.attachments,
-        form=run.form,
         requested_at=run.requested_at,
         deadline=run.requested_at,  # it has started, so no deadline applies
         prompt=run.prompt_override,
-        instructions=run.instructions,
-        shown_sha256=run.shown_sha256,
-        output_schema=run.output_schema,
-        requested_model=run.requested_model,
-        parameters=run.parameters,
-        context=run.context,
-        client_tools=run.client_tools,
-        tool_choice=run.tool_choice,
-        depth=run.depth,
         is_task=run.max_tool_rounds == 0 and not run.retrieves,
+        **copy_request_facts(run),
     )

@@ -17,6 +17,7 @@ from agentchat.conversations.aggregate.conversation import (
     Conversation,
     Run,
     copy_agent_facts,
+    copy_request_facts,
 )
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 
@@ -235,20 +236,11 @@ def _build_run_started(
         trace_id=request.trace_id,
         at=now,
         attempt=attempt,
-        form=request.form,
         prompt_override=request.prompt,
-        **facts,
         worker=worker,
         offset=offset,
-        instructions=request.instructions,
-        shown_sha256=request.shown_sha256,
-        output_schema=request.output_schema,
-        requested_model=request.requested_model,
-        parameters=request.parameters,
-        context=request.context,
-        client_tools=request.client_tools,
-        tool_choice=request.tool_choice,
-        depth=request.depth,
+        **facts,
+        **copy_request_facts(request),
     )
 
 
