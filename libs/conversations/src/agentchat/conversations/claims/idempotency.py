@@ -44,7 +44,7 @@ class KeyConflict(Exception):  # noqa: N818 - an outcome
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that a key stands for.
+    """The run that a key stands for, or the run of a request without a key, which has no `key_hash`.
 
     If `mine`, this request publishes it, for the `publication`-th time (from 1).
 
@@ -53,12 +53,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     account_id: str
-    key_hash: str
+    key_hash: str = ""
     trace_id: str
     conversation_id: str
-    publication: int
-    mine: bool
-    seconds: float
+    publication: int = 1
+    mine: bool = True
+    seconds: float = 0.0
     now: str
     begun_at: int | None = None
 

@@ -22,42 +22,22 @@ C = TypeVar("C", DescribeConversation, ForkConversation)
 
 
 async def claim_run(
-    claims: Claims, key: IdempotencyKey, request: ChatRequested, file_marks: Sequence[str] = ()
+    claims: Claims, key: str, request: ChatRequested, file_marks: Sequence[str] = ()
 ) -> Claim:
-    """Claim the key for a request, or find what it stands for. A request without a key has its own claim.
+    """Claim the key for a request, or find what it stands for.
 
     `file_marks` tell the files of its message from others.
 
     Raises Refusal: 409 where the key stands for another request; DatabaseUnavailable.
     """
-    if key.text is None:
-        return make_unkeyed_claim(
-            request.account_id, request.trace_id, request.conversation_id, request.requested_at
-        )
     return await _claim(
         claims,
         owner=request,
-        key=key.text,
+        key=key,
         request_hash=hash_request(request, file_marks),
         trace_id=request.trace_id,
         conversation_id=request.conversation_id,
         seconds=ACCEPT_SECONDS,
-    )
-
-
-def make_unkeyed_claim(
-    account_id: str, trace_id: str, conversation_id: str, now: str, *, mine: bool = True
-) -> Claim:
-    """Build the claim of a run that is under no key."""
-    return Claim(
-        account_id=account_id,
-        key_hash="",
-        trace_id=trace_id,
-        conversation_id=conversation_id,
-        publication=1,
-        mine=mine,
-        seconds=0.0,
-        now=now,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from agentchat.contracts import wire
 from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.claims.idempotency import Claim
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.authentication import check_scope
@@ -15,7 +16,6 @@ from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
-from agentchat.gateway.runs.claim_key import make_unkeyed_claim
 from agentchat.gateway.runs.decide_approval import clean_decision, decide, find_owned_approval
 from agentchat.gateway.runs.owned_run import follow_stored_run
 from agentchat.gateway.runs.return_results import list_request_ids, return_results
@@ -71,7 +71,13 @@ async def follow_resumed_run(
     follower = await follow_stored_run(request, run.trace_id, conversation_id, after_pause=after_pause)
     request.context.trace_id = run.trace_id
     await follower.wait_until_saved()
-    claim = make_unkeyed_claim(caller.account_id, run.trace_id, conversation_id, caller.now, mine=False)
+    claim = Claim(
+        account_id=caller.account_id,
+        trace_id=run.trace_id,
+        conversation_id=conversation_id,
+        now=caller.now,
+        mine=False,
+    )
     return StartedRun(claim, follower, after_pause)
 
 

@@ -130,8 +130,7 @@ class RunStarter(msgspec.Struct):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _START_SECONDS
         while loop.time() < deadline:
-            marks = self.files.marks if self.files is not None else ()
-            claim = await claim_run(self.services.claims, self.key, self.request, marks)
+            claim = await self._claim()
             try:
                 started = await self._follow(claim)
             except (BusUnavailable, DatabaseUnavailable, Stopping) as error:
@@ -142,6 +141,19 @@ class RunStarter(msgspec.Struct):
             if started is not None:
                 return started
         raise Refusal("overloaded", _NOT_TAKEN)
+
+    async def _claim(self) -> Claim:
+        """Return the run that the key stands for: this request's own if it has no key."""
+        request = self.request
+        if self.key.text is None:
+            return Claim(
+                account_id=request.account_id,
+                trace_id=request.trace_id,
+                conversation_id=request.conversation_id,
+                now=request.requested_at,
+            )
+        marks = self.files.marks if self.files is not None else ()
+        return await claim_run(self.services.claims, self.key.text, request, marks)
 
     async def _follow(self, claim: Claim) -> StartedRun | None:
         """Follow the claim's run until it has started. Return None if the key must be claimed again.
