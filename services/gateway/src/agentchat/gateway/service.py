@@ -17,7 +17,7 @@ from agentchat.files.object_store import ObjectStore
 from agentchat.gateway import app
 from agentchat.gateway.access.access_services import AccessServices
 from agentchat.gateway.access.account_bounds import AccountBounds
-from agentchat.gateway.access.usage_limits import FigureCache
+from agentchat.gateway.access.plan_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys
 from agentchat.gateway.admin.admin_services import open_admin_access
 from agentchat.gateway.runs.followed_runs import FollowedRuns

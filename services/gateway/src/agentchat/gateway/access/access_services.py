@@ -9,7 +9,7 @@ from agentchat.directory.agent_names import AgentNames
 from agentchat.directory.api_keys import Callers
 from agentchat.directory.secrets import Sealer
 from agentchat.gateway.access.account_bounds import AccountBounds
-from agentchat.gateway.access.usage_limits import FigureCache
+from agentchat.gateway.access.plan_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys
 from agentchat.gateway.http.request_context import Connection
 from agentchat.limits import Limiter
