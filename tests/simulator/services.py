@@ -105,27 +105,26 @@ async def run_tools(process: Process, postgres: Postgres, bus: SimBus, tools: Si
     """Run what `tool_runner.worker.run_tool_runner` runs."""
     pool = SimPool(process, postgres)
     agents = SimAgents(process, postgres)
-    executor = Executor(cast(Any, agents), cast(Any, SimToolServer(process, tools)))
-    journal = Journal(cast(Any, pool), f"{process.name}/{process.world.new_id()}")
-    inbox = CallHandler(
+    executor = Executor(
         cast(Any, bus),
-        executor,
-        journal,
+        cast(Any, agents),
+        cast(Any, SimToolServer(process, tools)),
+        Journal(cast(Any, pool), f"{process.name}/{process.world.new_id()}"),
         DatabaseClock(cast(Any, pool)),
-        ResultQuota(),
-        cast(Any, None),  # its tools return no files
         _SLOTS,
     )
+    files: Any = None  # its tools return no files
+    inbox = CallHandler(cast(Any, bus), executor, ResultQuota(), files)
     following = await bus.traces.follow_cancels(executor.cancel)
-    draining = process.spawn(_put_back(process, inbox))
+    draining = process.spawn(_put_back(process, executor))
     await bus.queues.consume("TOOLS", inbox.handle, slots=_SLOTS * HELD_PER_SLOT, stop=process.stop)
     draining.cancel()
     await following.close()
 
 
-async def _put_back(process: Process, inbox: CallHandler) -> None:
+async def _put_back(process: Process, executor: Executor) -> None:
     await process.stop.wait()
-    inbox.close()
+    executor.close()
 
 
 async def project(process: Process, postgres: Postgres, bus: SimBus) -> None:

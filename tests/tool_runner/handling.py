@@ -63,17 +63,15 @@ async def _handle_calls(
         guard = Guard([f"127.0.0.1:{port}" for port in ports], Resolver())
         servers = ServerPool(guard, httpx2.create_ssl_context())
         agents = AgentServers(pool, Sealer.from_setting(SECRET_KEY), "http://127.0.0.1:8080")
-        executor = Executor(agents, servers)
+        executor = Executor(bus, agents, servers, Journal(pool, "test"), DatabaseClock(pool), slots)
         files = FileStore(pool, objects)
-        handler = CallHandler(
-            bus, executor, Journal(pool, "test"), DatabaseClock(pool), quota or ResultQuota(), files, slots
-        )
+        handler = CallHandler(bus, executor, quota or ResultQuota(), files)
         stop = asyncio.Event()
         group.create_task(bus.queues.consume("TOOLS", handler.handle, slots=slots * HELD_PER_SLOT, stop=stop))
         try:
             yield Handling(Calls(bus), pool, executor, ToolLister(agents, servers))
         finally:
             stop.set()
-            handler.close()
+            executor.close()
             executor.interrupt()
             await servers.close(5.0)

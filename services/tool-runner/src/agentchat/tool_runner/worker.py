@@ -93,9 +93,9 @@ async def _consume(
     links: AuthorizationLinks,
     stop: asyncio.Event,
 ) -> None:
-    executor = Executor(agents, servers)
+    executor = Executor(bus, agents, servers, journal, DatabaseClock(pool), settings.slots)
     files = FileStore(pool, ObjectStore(settings.files_url))
-    handler = CallHandler(bus, executor, journal, DatabaseClock(pool), ResultQuota(), files, settings.slots)
+    handler = CallHandler(bus, executor, ResultQuota(), files)
     # The other sides: bus.commands.list_tools and check_tools (orchestrator and administration),
     # administration.admin_authorizations (authorize), gateway.api.oauth_callback (authorized).
     followed = [
@@ -117,7 +117,7 @@ async def _consume(
                 problem="cannot_clean",
             )
         ),
-        asyncio.create_task(_drain(handler, executor, limit, stop)),
+        asyncio.create_task(_drain(executor, limit, stop)),
     ]
     try:
         async with _serve_health(settings, bus, pool), limit:  # ready once requests are answered
@@ -132,13 +132,11 @@ async def _consume(
             await subscription.close()
 
 
-async def _drain(
-    handler: CallHandler, executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event
-) -> None:
+async def _drain(executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event) -> None:
     """Give running calls 8 s to finish, then 1 s to report that they were interrupted."""
     await stop.wait()
     logs.get_logger(SERVICE).info("draining")
-    handler.close()
+    executor.close()
     await asyncio.sleep(DRAIN_SECONDS)
     executor.interrupt()
     limit.reschedule(asyncio.get_running_loop().time() + _CLOSE_SECONDS)

@@ -1,21 +1,33 @@
-"""Make a tool call.
+"""Run a tool call: find its server, wait for a slot, claim the call, and make it.
 
-Find its server and tool, and end it if it is interrupted or cancelled.
+If a runner dies, the queue delivers its calls again. A repeatable call is then run again. For any other call
+the journal has a row from before it started, so it is not run again: its result is reported as lost.
 """
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import CallToolResult
+from msgspec import Struct
+from msgspec.structs import replace
 from opentelemetry.trace import SpanKind, StatusCode
 
+from agentchat.bus.bus import Bus
 from agentchat.contracts import messages, tool_messages
-from agentchat.runtime import genai, logs, telemetry
+from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
+from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.bounded_map import BoundedMap
-from agentchat.tool_runner.faults import FaultKind, ToolFailed
+from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
+from agentchat.runtime.postgres import DatabaseUnavailable
+from agentchat.tool_runner.calls.tool_progress import ProgressReporter
+from agentchat.tool_runner.database_clock import DatabaseClock, parse_time
+from agentchat.tool_runner.faults import FaultKind, ToolFailed, ToolFault
+from agentchat.tool_runner.journal import Execution, Journal
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.elicitation import MAX_CALL_ATTEMPTS, CallAttempt, InputRequired
 from agentchat.tool_runner.servers.server_pool import ServerPool
@@ -24,6 +36,33 @@ from agentchat.tool_runner.tools.listing import is_allowed
 from agentchat.tool_runner.tools.server_tool import OfferedTool
 
 _CANCELLED = 10_000
+_WAITED_SECONDS = 0.1
+_LOOK_AGAIN_SECONDS = 5.0
+_REFUSALS = frozenset({"not_offered", "cancelled", "stopped"})
+
+
+class PublishOutcome(Struct, frozen=True):
+    """Publish this outcome, then acknowledge.
+
+    `seconds` is the time of the call itself, without the wait for a slot; None for a refused call.
+    """
+
+    outcome: CallToolResult | InputRequired | ToolFault
+    seconds: float | None = None
+
+
+class Redeliver(Struct, frozen=True):
+    """Have the queue deliver the call again after `seconds`; another runner may be running it."""
+
+    seconds: float = 0.0
+
+
+class AlreadyPublished(Struct, frozen=True):
+    """Acknowledge only, because the outcome is already published."""
+
+
+Disposition = PublishOutcome | Redeliver | AlreadyPublished
+"""The decision about a delivery."""
 
 
 @dataclass(eq=False)
@@ -41,15 +80,31 @@ class _RunningCall:
 
 
 class Executor:
-    """The running tool calls of this process. Methods raise ToolFailed or DatabaseUnavailable."""
+    """The tool calls of this process. Accounts share its slots; one account gets half at most."""
 
-    def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        agents: AgentServers,
+        servers: ServerPool,
+        journal: Journal,
+        clock: DatabaseClock,
+        slots: int,
+    ) -> None:
         self.interrupted = False
+        self._bus = bus
         self._agents = agents
         self._servers = servers
+        self._journal = journal
+        self._clock = clock
+        self._slots = FairSlots(slots)
         self._running: set[_RunningCall] = set()
         self._cancelled: BoundedMap[tuple[str, str], bool] = BoundedMap(_CANCELLED)
-        self._log = logs.get_logger("execute")
+        self._log = logs.get_logger("calls")
+
+    def close(self) -> None:
+        """Return the calls that wait for a slot to the queue; running calls continue."""
+        self._slots.close()
 
     def interrupt(self) -> None:
         """End running calls as `stopped`, and refuse those that start later."""
@@ -68,6 +123,31 @@ class Executor:
             if call.run == run:
                 call.end("cancelled")
 
+    async def run(self, request: tool_messages.ToolRequested, attempt: int) -> Disposition:
+        """Run a call and decide about its delivery. Raises BusUnavailable, DatabaseUnavailable."""
+        if attempt > 1 and await self._is_reported(request):
+            return AlreadyPublished()
+        failpoints.reach("tool-runner-received")
+        try:
+            seconds_left = await self._get_seconds_left(request)
+            server = await self.find_server(request)
+            with server.keep_open():
+                return await self._run_in_turn(request, attempt, server, seconds_left)
+        except ToolFailed as failed:
+            return await self._refuse(request, failed.fault)
+
+    async def _get_seconds_left(self, request: tool_messages.ToolRequested) -> float:
+        """Return the seconds until the deadline.
+
+        Raises ToolFailed if it has passed or the run is cancelled.
+        """
+        seconds_left = await self._clock.get_seconds_until(request.deadline) if request.deadline else math.inf
+        if seconds_left <= 0:
+            raise ToolFailed("late")
+        if await self._bus.traces.is_cancelled(request.trace_id):
+            raise ToolFailed("cancelled")
+        return seconds_left
+
     async def find_server(self, request: tool_messages.ToolRequested) -> ToolServer:
         """Return the server of a call, if its run has not ended and the agent may use the tool."""
         for config in await self._agents.load_servers(
@@ -78,7 +158,61 @@ class Executor:
                 return self._servers.get(request.account_id, config)
         raise ToolFailed("not_offered", "no such server, or not allowed")
 
-    async def find_tool(
+    async def _run_in_turn(
+        self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, seconds_left: float
+    ) -> Disposition:
+        """Run the call once its account has a slot. Raises ToolFailed if it did not start here."""
+        loop = asyncio.get_running_loop()
+        arrived = loop.time()
+        deadline = arrived + seconds_left
+        try:
+            async with asyncio.timeout_at(min(arrived + TOOL_TURN_SECONDS, deadline)):
+                await self._slots.take(request.account_id)
+        except SlotsClosed:
+            return Redeliver()
+        except TimeoutError as error:
+            metrics.TOOLS_WAITED.labels(begun=False).inc()
+            metrics.TOOL_WAITS.labels(begun=False).observe(loop.time() - arrived)
+            raise ToolFailed("busy", f"waited {loop.time() - arrived:.1f} s") from error
+        try:
+            waited = loop.time() - arrived
+            metrics.TOOL_WAITS.labels(begun=True).observe(waited)
+            if waited >= _WAITED_SECONDS:
+                metrics.TOOLS_WAITED.labels(begun=True).inc()
+                self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
+            seconds = min(max(request.timeout_s, 0.1), TOOL_MOST_SECONDS)
+            until = min(loop.time() + seconds, deadline)
+            return await self._claim_and_run(request, attempt, server, until)
+        finally:
+            self._slots.release(request.account_id)
+
+    async def _claim_and_run(
+        self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, until: float
+    ) -> Disposition:
+        """Claim the call in the journal if it must not run twice, then run it until `until`."""
+        began = time.perf_counter()
+        try:
+            tool = await self._find_tool(server, request, until)
+        except ToolFailed as failed:
+            is_refused = failed.fault.kind in _REFUSALS  # anything else is a failure of the server
+            return await self._refuse(request, failed.fault, None if is_refused else _measure(began))
+        try:
+            earlier_start = None if tool.repeatable else await self._claim(request, attempt, until)
+        except ToolFailed as failed:
+            return PublishOutcome(failed.fault)
+        if earlier_start is not None:
+            return earlier_start
+        began = time.perf_counter()
+        try:
+            reporter = ProgressReporter(self._bus.traces, request)
+            outcome = await self._call(server, tool, request, until, reporter.report)
+        except ToolFailed as failed:
+            if tool.repeatable and failed.fault.kind == "stopped":
+                return Redeliver()
+            return PublishOutcome(replace(failed.fault, writing=not tool.repeatable), _measure(began))
+        return PublishOutcome(outcome, _measure(began))
+
+    async def _find_tool(
         self, server: ToolServer, request: tool_messages.ToolRequested, until: float
     ) -> OfferedTool:
         """Return the tool as its server lists it, until `until` on the loop's clock.
@@ -98,7 +232,36 @@ class Executor:
             raise ToolFailed("not_offered", "not listed by the server")
         return tool
 
-    async def call(
+    async def _claim(
+        self, request: tool_messages.ToolRequested, attempt: int, until: float
+    ) -> Disposition | None:
+        """Claim a call that must not run twice. Returns None if this process may run it.
+
+        Raises:
+            ToolFailed: The call must not be run: Postgres does not answer, or the deadline has passed.
+            DatabaseUnavailable: An earlier delivery may have started the call.
+        """
+        loop = asyncio.get_running_loop()
+        failpoints.reach("tool-runner-before-journal")
+        try:
+            execution = await self._journal.claim(
+                request.trace_id,
+                request.leg_id,
+                deadline=None if request.deadline is None else parse_time(request.deadline),
+                seconds=until - loop.time() + TOOL_ANSWER_SECONDS,
+            )
+        except DatabaseUnavailable as error:
+            if attempt > 1:
+                raise
+            raise ToolFailed("not_started", str(error)) from error
+        if execution is None or (execution.mine and loop.time() >= until):
+            raise ToolFailed("late")
+        if not execution.mine:
+            return await self._decide_second_start(request, execution)
+        failpoints.reach("tool-runner-journaled")
+        return None
+
+    async def _call(
         self,
         server: ToolServer,
         tool: OfferedTool,
@@ -115,6 +278,36 @@ class Executor:
             if isinstance(outcome, InputRequired) and attempt.number >= MAX_CALL_ATTEMPTS:
                 raise ToolFailed("asks_again")
             return outcome
+
+    async def _refuse(
+        self, request: tool_messages.ToolRequested, fault: ToolFault, seconds: float | None = None
+    ) -> Disposition:
+        """Report `fault`, unless another runner has started the call and may still report it."""
+        if fault.kind == "stopped":
+            return Redeliver()
+        execution = await self._journal.find(request.trace_id, request.leg_id)
+        if execution is None:
+            return PublishOutcome(fault, seconds)
+        return await self._decide_second_start(request, execution)
+
+    async def _decide_second_start(
+        self, request: tool_messages.ToolRequested, execution: Execution
+    ) -> Disposition:
+        """Decide about a call that has started before: it is published, may still be, or is lost."""
+        self._log.warning("call_started_before", call_id=request.call_id, runner=execution.runner)
+        if await self._is_reported(request):
+            return AlreadyPublished()
+        if execution.seconds_left > 0:
+            return Redeliver(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
+        return PublishOutcome(ToolFault("lost", f"started by {execution.runner}", writing=True))
+
+    async def _is_reported(self, request: tool_messages.ToolRequested) -> bool:
+        """Return True if the result of this leg or a later one is published.
+
+        Raises BusUnavailable.
+        """
+        result = (await self._bus.traces.read_tool_results(request.trace_id)).get(request.call_id)
+        return result is not None and result.leg >= request.leg
 
     @asynccontextmanager
     async def _contain_failures(self, request: tool_messages.ToolRequested) -> AsyncIterator[None]:
@@ -157,3 +350,7 @@ def _trace_call(server: ToolServer, request: tool_messages.ToolRequested) -> Ite
             span.set_attribute(genai.ERROR_TYPE, failed.fault.kind)
             span.set_status(StatusCode.ERROR)
             raise
+
+
+def _measure(began: float) -> float:
+    return time.perf_counter() - began
