@@ -86,15 +86,11 @@ class Inbox:
             case AlreadyJoined():
                 await announce_joined(self._services, leased, outcome.trace_id)
             case StartedAttempt():
-                await self._announce(await run_attempt(self._services, outcome))
-            case EndedRun() | PausedRun():
-                await self._announce(outcome)
-
-    async def _announce(self, outcome: EndedRun | PausedRun) -> None:
-        if isinstance(outcome, EndedRun):
-            await announce_end(self._services, outcome)
-        else:
-            await announce_pause(self._services, outcome)
+                await run_attempt(self._services, outcome)
+            case EndedRun():
+                await announce_end(self._services, outcome)
+            case PausedRun():
+                await announce_pause(self._services, outcome)
 
     async def _move_to_dead_letters(self, delivery: QueueDelivery, reason: str) -> None:
         logs.get_logger("inbox").error("request_undecodable", reason=reason)

@@ -18,8 +18,9 @@ from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
-from agentchat.orchestrator.request_stages import EndedRun, PausedRun, StartedAttempt
+from agentchat.orchestrator.request_stages import StartedAttempt
 from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
+from agentchat.orchestrator.run.endings import announce_end, announce_pause
 from agentchat.orchestrator.run.fall_back import (
     AnsweringModel,
     ModelChanger,
@@ -41,8 +42,8 @@ from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 
-async def run_attempt(services: WorkerServices, started: StartedAttempt) -> EndedRun | PausedRun:
-    """Work until the run has ended in the log, or waits there for an approval.
+async def run_attempt(services: WorkerServices, started: StartedAttempt) -> None:
+    """Work until the run has ended in the log, or waits there for an approval, and publish that.
 
     Raises:
         Interrupted ("shutdown" and "lost"), VersionConflict, DatabaseUnavailable: The run continues later,
@@ -67,7 +68,8 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> Ende
     if run.pending:
         failpoints.reach("orchestrator-paused")
         log.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
-        return started.to_paused(attempt.channel)
+        await announce_pause(services, started.to_paused(attempt.channel))
+        return
     seconds = started.clock.seconds_since(run.requested_at)
     metrics.RUNS_ENDED.labels(state=run.state, code=run.code or "").inc()
     metrics.RUN_SECONDS.labels(state=run.state).observe(seconds)
@@ -79,7 +81,7 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> Ende
         tokens=run.usage.total,
         seconds=round(seconds, 3),
     )
-    return started.to_ended(run, attempt.channel)
+    await announce_end(services, started.to_ended(run, attempt.channel))
 
 
 class RunAttempt:
