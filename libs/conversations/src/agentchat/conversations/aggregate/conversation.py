@@ -340,6 +340,8 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
 
 
 def _apply_start(run: Run, event: events.RunStarted) -> Run:
+    # what the request of a takeover omits is as it was
+    facts = {name: value or getattr(run, name) for name, value in copy_request_facts(event).items()}
     return replace(
         run,
         rounds=update_last_calls(run.rounds, partial(mark_resumed, event=event)),
@@ -347,7 +349,7 @@ def _apply_start(run: Run, event: events.RunStarted) -> Run:
         attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
         offset=max(run.offset, event.offset),
         prompt_override=event.prompt_override,
-        **copy_request_facts(event),
+        **facts,
         **copy_agent_facts(event),
     )
 
