@@ -14,7 +14,7 @@ from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
 from agentchat.ops.services import Servers
 from tests.gateway.admin import TOKEN
-from tests.gateway.process import GatewayProcess
+from tests.gateway.embedded import GatewayProcess
 from tests.harness import new_database
 from tests.support.file_folder import FILES_URL
 

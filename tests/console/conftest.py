@@ -1,9 +1,7 @@
 """Console processes on one database and one NATS, which tests fill, and a browser without scripts."""
 
 import base64
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +10,11 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.ops.services import Servers
 from agentchat.runtime.postgres import Pool
+from tests.console.embedded import GUARDED, run_console
 from tests.console.pages import Browser
-from tests.console.process import GUARDED, ConsoleProcess
 from tests.conversations.read_models import Storage
 from tests.harness import new_database
+from tests.support.embedded_service import EmbeddedService
 from tests.support.file_folder import FILES_URL
 
 PRICES = """{"currency": "EUR", "models": {
@@ -50,22 +49,20 @@ def environ(
 
 
 @pytest.fixture(scope="session")
-async def console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
-    with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), environ) as process:
-            yield process
+async def console(environ: dict[str, str]) -> AsyncIterator[EmbeddedService]:
+    async with run_console(environ) as process:
+        yield process
 
 
 @pytest.fixture(scope="session")
-async def guarded_console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
+async def guarded_console(environ: dict[str, str]) -> AsyncIterator[EmbeddedService]:
     """A console that people sign in to by the administrator's token."""
-    with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), environ | GUARDED) as process:
-            yield process
+    async with run_console(environ | GUARDED) as process:
+        yield process
 
 
 @pytest.fixture
-async def browser(console: ConsoleProcess) -> AsyncIterator[Browser]:
+async def browser(console: EmbeddedService) -> AsyncIterator[Browser]:
     async with Browser(console.url) as opened:
         yield opened
 

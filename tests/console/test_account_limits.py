@@ -23,9 +23,9 @@ from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import Pool
-from tests.console.process import ConsoleProcess
 from tests.console.test_roles import GUARDED, Visitor, list_handlers
 from tests.conversations.read_models import Storage
+from tests.support.embedded_service import EmbeddedService
 from tests.tenants import Tenant, fill_unknown, make_tenant
 
 pytestmark = pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
@@ -44,7 +44,7 @@ async def tenants(environ: dict[str, str], pool: Pool) -> list[Tenant]:
 
 @pytest.fixture
 async def visitor(
-    guarded_console: ConsoleProcess, environ: dict[str, str], pool: Pool, tenants: list[Tenant]
+    guarded_console: EmbeddedService, environ: dict[str, str], pool: Pool, tenants: list[Tenant]
 ) -> AsyncIterator[Visitor]:
     """An owner who is limited to the first account."""
     key = environ["AGENTCHAT_SECRET_KEY"]

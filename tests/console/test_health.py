@@ -1,13 +1,11 @@
 """The page of health: processes, queues, readers of the log."""
 
 import re
-import tempfile
-from pathlib import Path
 
 import pytest
 
+from tests.console.embedded import run_console
 from tests.console.pages import Browser, extract_text
-from tests.console.process import ConsoleProcess
 from tests.support.proxy import run_proxy
 
 
@@ -30,17 +28,16 @@ async def test_pages_recover_after_a_database_outage(
 ) -> None:
     async with run_proxy(migrated_database_url) as (proxy, url):
         own = environ | {"AGENTCHAT_DATABASE_URL": url}
-        with tempfile.TemporaryDirectory() as folder:
-            async with ConsoleProcess(Path(folder), own) as process, Browser(process.url) as browser:
-                await browser.open_page("/now")
-                await proxy.set_mode("refuse")
-                health = await browser.get("/health")
-                assert (health.status_code, "Unavailable postgres" in extract_text(health.text)) == (
-                    200,
-                    True,
-                )
-                now = await browser.get("/now?agent=another")
-                assert "The table shows the last known state" in extract_text(now.text)
-                assert (now.status_code, "Queue" in now.text) == (200, True), "what is known is shown"
-                await proxy.set_mode("pass")
-                assert "All processes" not in await browser.open_page("/health")
+        async with run_console(own) as process, Browser(process.url) as browser:
+            await browser.open_page("/now")
+            await proxy.set_mode("refuse")
+            health = await browser.get("/health")
+            assert (health.status_code, "Unavailable postgres" in extract_text(health.text)) == (
+                200,
+                True,
+            )
+            now = await browser.get("/now?agent=another")
+            assert "The table shows the last known state" in extract_text(now.text)
+            assert (now.status_code, "Queue" in now.text) == (200, True), "what is known is shown"
+            await proxy.set_mode("pass")
+            assert "All processes" not in await browser.open_page("/health")

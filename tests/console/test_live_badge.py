@@ -25,6 +25,7 @@ const connection = { reader: { cancel() {} } };
 _MESSAGE = 'fire("htmx:sse:before:message", { connection, message: {} })'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("events", "text"),
     [

@@ -3,10 +3,8 @@
 import itertools
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -18,9 +16,10 @@ from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.oidc import OidcProvider, build_person_name, read_claim
 from agentchat.console.frame.sessions import ProviderUnavailable, SignInRefused
 from agentchat.console.sign_in_settings import SignInSettings
+from tests.console.embedded import URL, run_console
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, run_openid_provider
 from tests.console.pages import Browser, extract_text
-from tests.console.process import URL, ConsoleProcess
+from tests.support.embedded_service import EmbeddedService
 
 _addresses = itertools.count(2)
 _ROLES = "staff=viewer,support=approver,ops=operator,admins=owner"
@@ -40,19 +39,18 @@ def as_it_was(provider: OpenIdProvider) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
+async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[EmbeddedService]:
     named = {"ISSUER": provider.url, "CLIENT_ID": CLIENT, "CLIENT_SECRET": SECRET, "ROLES": _ROLES}
     own = {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in named.items()}
     own |= {"AGENTCHAT_CONSOLE_URL": URL, "AGENTCHAT_ADMIN_TOKEN": "is not taken here"}
-    with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), environ | own) as process:
-            yield process
+    async with run_console(environ | own) as process:
+        yield process
 
 
 class Person(Browser):
     """Somebody's browser at an address of its own. It follows no redirect by itself."""
 
-    def __init__(self, console: ConsoleProcess) -> None:
+    def __init__(self, console: EmbeddedService) -> None:
         transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{next(_addresses)}")
         headers = {"host": "console.example"}
         super().__init__(console.url, headers, transport=transport, follow_redirects=False)
@@ -73,7 +71,7 @@ class Person(Browser):
 
 
 @pytest.fixture
-async def person(console: ConsoleProcess) -> AsyncIterator[Person]:
+async def person(console: EmbeddedService) -> AsyncIterator[Person]:
     found = Person(console)
     yield found
     await found.http.aclose()
@@ -274,7 +272,7 @@ def test_a_claim_is_found_by_its_name_or_its_path(name: str, values: list[str]) 
 
 
 async def test_code_and_state_work_once_in_one_browser(
-    console: ConsoleProcess, person: Person, provider: OpenIdProvider
+    console: EmbeddedService, person: Person, provider: OpenIdProvider
 ) -> None:
     back = await person.go_to_provider()
     other = Person(console)

@@ -1,9 +1,7 @@
 """A role that a provider takes away ends soon, at every console; one that is away takes none at once."""
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,10 +14,11 @@ from agentchat.console.frame.sessions import Person as SignedIn
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
+from tests.console.embedded import URL, run_console
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, run_openid_provider
 from tests.console.pages import extract_text
-from tests.console.process import URL, ConsoleProcess
 from tests.console.test_provider_sign_in import Person
+from tests.support.embedded_service import EmbeddedService
 
 _ROLES = "staff=viewer,ops=operator"
 _NOW = "0.000001"
@@ -48,22 +47,20 @@ def build_settings(environ: dict[str, str], provider: OpenIdProvider, minutes: s
 
 
 @pytest.fixture(scope="module")
-async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
-    with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), build_settings(environ, provider, _NOW)) as process:
-            yield process
+async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[EmbeddedService]:
+    async with run_console(build_settings(environ, provider, _NOW)) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
-async def other_console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
+async def other_console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[EmbeddedService]:
     """A second console of the same system."""
-    with tempfile.TemporaryDirectory() as folder:
-        async with ConsoleProcess(Path(folder), build_settings(environ, provider, _NOW)) as process:
-            yield process
+    async with run_console(build_settings(environ, provider, _NOW)) as process:
+        yield process
 
 
 @pytest.fixture
-async def person(console: ConsoleProcess) -> AsyncIterator[Person]:
+async def person(console: EmbeddedService) -> AsyncIterator[Person]:
     found = Person(console)
     await found.sign_in()
     yield found
@@ -111,7 +108,7 @@ async def test_person_without_a_role_is_signed_out(
 
 
 async def test_consoles_share_confirmed_roles(
-    person: Person, other_console: ConsoleProcess, provider: OpenIdProvider
+    person: Person, other_console: EmbeddedService, provider: OpenIdProvider
 ) -> None:
     there = Person(other_console)
     there.cookies = person.cookies
@@ -124,7 +121,7 @@ async def test_consoles_share_confirmed_roles(
 
 
 async def test_only_one_console_asks_the_provider(
-    person: Person, other_console: ConsoleProcess, provider: OpenIdProvider
+    person: Person, other_console: EmbeddedService, provider: OpenIdProvider
 ) -> None:
     there = Person(other_console)
     there.cookies = person.cookies
@@ -142,7 +139,7 @@ async def test_only_one_console_asks_the_provider(
 
 
 async def test_signed_out_session_is_over_at_all_consoles(
-    person: Person, other_console: ConsoleProcess
+    person: Person, other_console: EmbeddedService
 ) -> None:
     there = Person(other_console)
     there.cookies = dict(person.cookies)
@@ -183,7 +180,7 @@ async def test_stream_ends_when_the_role_must_be_confirmed(person: Person) -> No
 
 
 async def test_session_without_refresh_token_is_short(
-    console: ConsoleProcess, provider: OpenIdProvider
+    console: EmbeddedService, provider: OpenIdProvider
 ) -> None:
     provider.gives_refresh = False
     found = Person(console)

@@ -23,10 +23,11 @@ from agentchat.conversations.event_store.store import open_store
 from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import Pool, open_pool
 from agentchat.webhooks import endpoints
+from tests.console.embedded import TOKEN, URL
 from tests.console.pages import extract_text
-from tests.console.process import TOKEN, URL, ConsoleProcess
 from tests.conversations.given import build_held_call, build_run_started, build_user_message, turn
 from tests.conversations.read_models import Storage
+from tests.support.embedded_service import EmbeddedService
 
 pytestmark = pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
 
@@ -122,7 +123,7 @@ class Visitor:
     """Somebody with a role, or with none."""
 
     def __init__(
-        self, console: ConsoleProcess, role: Role | None, cookies: dict[str, str], token: str
+        self, console: EmbeddedService, role: Role | None, cookies: dict[str, str], token: str
     ) -> None:
         sent = "; ".join(f"__Host-agentchat_console{name}={value}" for name, value in cookies.items())
         headers = {"host": "console.example", "cookie": sent}
@@ -133,7 +134,7 @@ class Visitor:
     @classmethod
     async def open_session(
         cls,
-        console: ConsoleProcess,
+        console: EmbeddedService,
         pool: Pool,
         secret_key: str,
         role: Role | None,
@@ -161,7 +162,7 @@ class Visitor:
 
 @pytest.fixture(scope="module")
 async def visitors(
-    guarded_console: ConsoleProcess, environ: dict[str, str], pool: Pool
+    guarded_console: EmbeddedService, environ: dict[str, str], pool: Pool
 ) -> AsyncIterator[dict[Role | None, Visitor]]:
     key = environ["AGENTCHAT_SECRET_KEY"]
     found = {role: await Visitor.open_session(guarded_console, pool, key, role) for role in (None, *Role)}

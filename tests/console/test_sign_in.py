@@ -1,9 +1,7 @@
 """A console that people sign in to: sessions, their end, and wrong tokens."""
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -18,12 +16,13 @@ from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
 from tests.administrator import administrator
+from tests.console.embedded import GUARDED, TOKEN, run_console
 from tests.console.pages import Browser, extract_form, extract_text
-from tests.console.process import GUARDED, TOKEN, ConsoleProcess
+from tests.support.embedded_service import EmbeddedService
 
 
 @pytest.fixture
-async def browser(guarded_console: ConsoleProcess) -> AsyncIterator[Browser]:
+async def browser(guarded_console: EmbeddedService) -> AsyncIterator[Browser]:
     """Behind a proxy that ends TLS: the console sees the public host."""
     async with Browser(guarded_console.url, {"host": "console.example"}) as opened:
         yield opened
@@ -169,25 +168,22 @@ async def test_sign_in_never_redirects_to_another_site(browser: Browser) -> None
 
 async def test_proxy_tells_the_address_whose_sign_ins_are_limited(environ: dict[str, str]) -> None:
     own = environ | GUARDED | {"AGENTCHAT_TRUSTED_PROXIES": "10.0.0.0/8, 127.0.0.1"}
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            ConsoleProcess(Path(folder), own) as process,
-            Browser(process.url, {"host": "console.example"}) as opened,
-        ):
+    async with (
+        run_console(own) as process,
+        Browser(process.url, {"host": "console.example"}) as opened,
+    ):
 
-            async def is_signed_in(token: str, forwarded: str) -> bool:
-                opened.http.headers["x-forwarded-for"] = forwarded
-                page = await opened.get("/sign-in")
-                return bool((await opened.submit(page.text, name="ada", token=token)).history)
+        async def is_signed_in(token: str, forwarded: str) -> bool:
+            opened.http.headers["x-forwarded-for"] = forwarded
+            page = await opened.get("/sign-in")
+            return bool((await opened.submit(page.text, name="ada", token=token)).history)
 
-            for port in range(AT_ONCE + 1):
-                hops = f"198.51.100.{port}, 203.0.113.9:{port}, 10.1.2.3"
-                assert not await is_signed_in("wrong", hops), (
-                    "the hops before the last untrusted one are claims"
-                )
-            assert not await is_signed_in(TOKEN, "203.0.113.9"), "this address has to wait"
-            assert await is_signed_in(TOKEN, "203.0.113.10"), "others do not"
-            assert await is_signed_in(TOKEN, "2001:db8:1:2::1")
+        for port in range(AT_ONCE + 1):
+            hops = f"198.51.100.{port}, 203.0.113.9:{port}, 10.1.2.3"
+            assert not await is_signed_in("wrong", hops), "the hops before the last untrusted one are claims"
+        assert not await is_signed_in(TOKEN, "203.0.113.9"), "this address has to wait"
+        assert await is_signed_in(TOKEN, "203.0.113.10"), "others do not"
+        assert await is_signed_in(TOKEN, "2001:db8:1:2::1")
 
 
 async def test_sign_out_ends_open_streams(browser: Browser) -> None:
@@ -216,14 +212,13 @@ async def test_named_token_gives_its_role_until_it_is_revoked(browser: Browser, 
 
 async def test_a_rehearsal_signs_in_and_out_and_changes_nothing(environ: dict[str, str]) -> None:
     own = environ | GUARDED | {"AGENTCHAT_REHEARSAL": "true"}
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            ConsoleProcess(Path(folder), own) as process,
-            Browser(process.url, {"host": "console.example"}) as opened,
-        ):
-            await sign_in(opened)
-            refused = await opened.post("/accounts", {"name": "Acme"})
-            assert refused.status_code == 503
-            assert "this is a rehearsal" in extract_text(refused.text)
-            assert (await opened.post("/sign-out", {})).url.path == "/sign-in"
-            assert (await opened.get("/health")).url.path == "/sign-in"
+    async with (
+        run_console(own) as process,
+        Browser(process.url, {"host": "console.example"}) as opened,
+    ):
+        await sign_in(opened)
+        refused = await opened.post("/accounts", {"name": "Acme"})
+        assert refused.status_code == 503
+        assert "this is a rehearsal" in extract_text(refused.text)
+        assert (await opened.post("/sign-out", {})).url.path == "/sign-in"
+        assert (await opened.get("/health")).url.path == "/sign-in"

@@ -20,12 +20,12 @@ from agentchat.administration.key_values import NewKey
 from agentchat.bus.bus import Bus
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
-from tests.administrator import SEALER, administrator, plan_with, put_plan
+from tests.administrator import SEALER, administrator
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
-from tests.gateway.embedded import EmbeddedGateway, run_embedded_gateway
-from tests.gateway.process import GatewayProcess
+from tests.gateway.embedded import GatewayProcess, run_embedded_gateway
 from tests.gateway.worker import Worker
+from tests.support.embedded_service import EmbeddedService
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -35,32 +35,26 @@ class Account(msgspec.Struct, frozen=True):
     agent: str
     second_agent: str
 
-    def at(self, http: httpx.AsyncClient, gateway: EmbeddedGateway | GatewayProcess) -> Client:
+    def at(self, http: httpx.AsyncClient, gateway: EmbeddedService | GatewayProcess) -> Client:
         """A caller with its key and its first agent."""
         return Client(http, gateway.url, self.key, self.agent)
 
 
 class Accounts(msgspec.Struct, frozen=True):
-    """`free` is bound by nothing, `starter` on the plan without form 2, `tight` to 2 requests at once."""
+    """`free` is bound by nothing, `starter` on the plan without form 2."""
 
     free: Account
     other: Account
     starter: Account
-    tight: Account
-
-
-TIGHT = plan_with("Tight", requests_per_minute=2, max_message_bytes=100)
 
 
 @pytest.fixture(scope="module")
 async def accounts(migrated_database_url: str) -> Accounts:
     async with open_pool(migrated_database_url) as pool:
-        await put_plan(pool, TIGHT)
         return Accounts(
             free=await make_account(pool, "Unlimited"),
             other=await make_account(pool, "Unlimited"),
             starter=await make_account(pool, "Starter"),
-            tight=await make_account(pool, "Tight"),
         )
 
 
@@ -88,7 +82,7 @@ def environ(
     }
 
 
-StartGateway = Callable[..., Awaitable[EmbeddedGateway]]
+StartGateway = Callable[..., Awaitable[EmbeddedService]]
 StartProcess = Callable[..., Awaitable[GatewayProcess]]
 
 
@@ -99,7 +93,7 @@ async def start_gateway(
     """Starts gateways of the test's own: `hurry` sets constants, other arguments its environment."""
     async with contextlib.AsyncExitStack() as running:
 
-        async def start(hurry: Mapping[str, float] | None = None, **own: str) -> EmbeddedGateway:
+        async def start(hurry: Mapping[str, float] | None = None, **own: str) -> EmbeddedService:
             for name, value in (hurry or {}).items():
                 monkeypatch.setattr(f"agentchat.gateway.{name}", value)
             return await running.enter_async_context(run_embedded_gateway(environ | own))
@@ -120,7 +114,7 @@ async def start_process(environ: dict[str, str], tmp_path: Path) -> AsyncIterato
 
 
 @pytest.fixture(scope="module")
-async def gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
+async def gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedService]:
     async with run_embedded_gateway(environ) as running:
         yield running
 
@@ -151,17 +145,17 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def client(http: httpx.AsyncClient, gateway: EmbeddedGateway, accounts: Accounts) -> Client:
+def client(http: httpx.AsyncClient, gateway: EmbeddedService, accounts: Accounts) -> Client:
     return accounts.free.at(http, gateway)
 
 
 @pytest.fixture
-def starter(http: httpx.AsyncClient, gateway: EmbeddedGateway, accounts: Accounts) -> Client:
+def starter(http: httpx.AsyncClient, gateway: EmbeddedService, accounts: Accounts) -> Client:
     return accounts.starter.at(http, gateway)
 
 
 @pytest.fixture(scope="module")
-async def admin_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
+async def admin_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedService]:
     """A gateway that serves the admin API too."""
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": key}
@@ -170,7 +164,7 @@ async def admin_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGatewa
 
 
 @pytest.fixture
-def admin(http: httpx.AsyncClient, admin_gateway: EmbeddedGateway) -> AdminClient:
+def admin(http: httpx.AsyncClient, admin_gateway: EmbeddedService) -> AdminClient:
     return AdminClient(http, admin_gateway.url)
 
 
@@ -182,12 +176,12 @@ async def account(admin: AdminClient) -> str:
 
 
 @pytest.fixture(scope="module")
-async def second_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
+async def second_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedService]:
     async with run_embedded_gateway(environ) as running:
         yield running
 
 
 @pytest.fixture
-def elsewhere(http: httpx.AsyncClient, second_gateway: EmbeddedGateway, accounts: Accounts) -> Client:
+def elsewhere(http: httpx.AsyncClient, second_gateway: EmbeddedService, accounts: Accounts) -> Client:
     """The caller of `client` at another gateway."""
     return accounts.free.at(http, second_gateway)

@@ -1,48 +1,30 @@
-"""A gateway in the test's own process and event loop, on a real port and real servers."""
+"""A gateway in the test's own process, or in one of its own."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 from agentchat.gateway import service
 from agentchat.gateway.settings import GatewaySettings
 from agentchat.runtime.settings import load
 from tests.ports import find_free_port
+from tests.support.embedded_service import EmbeddedService, run_embedded
+from tests.support.http_service import HttpService
 
 
-class EmbeddedGateway:
-    """What callers need to know of it. `stop` is set as by SIGTERM; `serving` ends once it has drained."""
+def run_embedded_gateway(environ: Mapping[str, str]) -> AbstractAsyncContextManager[EmbeddedService]:
+    port = find_free_port()
+    settings = load(GatewaySettings, {**environ, "AGENTCHAT_PORT": str(port)})
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self.port = find_free_port()
-        self.stop = asyncio.Event()
-        settings = load(GatewaySettings, {**environ, "AGENTCHAT_PORT": str(self.port)})
-        self.serving = asyncio.create_task(service.run(settings, "gateway-1", self.stop))
+    async def run(stop: asyncio.Event) -> None:
+        await service.run(settings, "gateway-1", stop)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    return run_embedded(port, run)
 
 
-@contextlib.asynccontextmanager
-async def run_embedded_gateway(environ: Mapping[str, str]) -> AsyncIterator[EmbeddedGateway]:
-    """It runs and is ready while the block runs: the same as a process, but for the start of one."""
-    gateway = EmbeddedGateway(environ)
-    await wait_until_listening(gateway.port, gateway.serving)
-    try:
-        yield gateway
-    finally:
-        gateway.stop.set()
-        await gateway.serving
+class GatewayProcess(HttpService):
+    """`python -m gateway` on a free port."""
 
-
-async def wait_until_listening(port: int, serving: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(30):
-        while True:
-            if serving.done():
-                serving.result()
-            with contextlib.suppress(ConnectionError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                return
-            await asyncio.sleep(0.01)
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        super().__init__("gateway", "AGENTCHAT_PORT", folder, environ)

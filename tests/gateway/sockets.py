@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-PROBE = b"GET /healthz HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n"
-
 
 class Answer(msgspec.Struct, frozen=True):
     status: int

@@ -33,26 +33,6 @@ async def test_an_account_is_made_shown_and_changed(admin: AdminClient) -> None:
     assert await admin.patch(path, {}) == made | changes | {"disabled": False}
 
 
-async def test_an_empty_account_is_deleted_and_its_audit_stays(admin: AdminClient, account: str) -> None:
-    path = f"/accounts/{account}"
-    await admin.patch(path, {"name": "Acme Ltd", "disabled": True})
-    await admin.patch(path, {"disabled": False})
-    would = await admin.send("DELETE", path, dry_run="true")
-    assert would.json() == {
-        "kind": "account",
-        "id": account,
-        "dry_run": True,
-        "needs_force": False,
-        "goes": [],
-        "used_by": [],
-        "pending": False,
-    }
-    await admin.delete(path)
-    assert await admin.refused("GET", path, status=404, code="not_found") == []
-    done = [("create", "admin-api"), ("change", "admin-api"), ("disable", "admin-api")]
-    assert await admin.audit(account) == [*done, ("enable", "admin-api"), ("delete", "admin-api")]
-
-
 async def test_an_account_that_has_something_is_deleted_only_with_force(
     admin: AdminClient, account: str
 ) -> None:
@@ -104,17 +84,6 @@ async def test_a_key_is_shown_once(admin: AdminClient, account: str) -> None:
     assert issued["key"] not in str(listed)
 
 
-async def test_a_rotated_key_opens_the_api_in_place_of_the_one_before(
-    admin: AdminClient, account: str
-) -> None:
-    issued = await issue_key(admin, account)
-    assert await opens(admin, issued["key"]) == 200
-    rotated = await admin.post(f"/keys/{issued['id']}/rotate", status=200)
-    assert rotated["id"] == issued["id"]
-    assert await opens(admin, issued["key"]) == 401
-    assert await opens(admin, rotated["key"]) == 200
-
-
 async def test_the_old_key_works_until_its_overlap_ends(
     admin: AdminClient, account: str, migrated_database_url: str
 ) -> None:
@@ -136,31 +105,6 @@ async def test_the_old_key_works_until_its_overlap_ends(
     for refused in (-1, 604_801, "1 h"):
         body = {"overlap_seconds": refused}
         await admin.refused("POST", f"{path}/rotate", body, status=400, code="invalid_request")
-
-
-async def test_a_disabled_key_does_not_open_the_api_until_it_is_enabled(
-    admin: AdminClient, account: str
-) -> None:
-    issued = await issue_key(admin, account)
-    path = f"/keys/{issued['id']}"
-    assert await opens(admin, issued["key"]) == 200
-    assert (await admin.patch(path, {"name": "web", "disabled": True}))["disabled"] is True
-    assert await opens(admin, issued["key"]) == 401
-    assert (await admin.patch(path, {"disabled": False}))["name"] == "web"
-    assert await opens(admin, issued["key"]) == 200
-
-
-async def test_a_revoked_key_stays_revoked(admin: AdminClient, account: str) -> None:
-    issued = await issue_key(admin, account)
-    path = f"/keys/{issued['id']}"
-    await admin.delete(path, dry_run="false")
-    await admin.delete(path)
-    assert await opens(admin, issued["key"]) == 401
-    await admin.refused("POST", f"{path}/rotate", status=409, code="conflict")
-    await admin.refused("PATCH", path, {"disabled": False}, status=409, code="conflict")
-    (listed,) = (await admin.get(f"/accounts/{account}/keys"))["data"]
-    assert listed["revoked_at"] is not None
-    await admin.delete(f"/accounts/{account}")  # it holds nothing up
 
 
 async def opens(admin: AdminClient, key: str) -> int:

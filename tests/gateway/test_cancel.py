@@ -11,10 +11,7 @@ from agentchat.bus.bus import Bus
 from agentchat.contracts import events, messages
 from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.conversations.leases.waiting_line import WaitingLine
-from agentchat.runtime.postgres import open_pool
 from tests.gateway.client import Client, check_problem
-from tests.gateway.conftest import Accounts
 from tests.gateway.stored import AT, add, has_ended, write
 from tests.gateway.worker import Turn, Worker
 
@@ -68,23 +65,6 @@ async def test_a_run_under_way_is_told_to_end(
     assert cancels.empty()
 
 
-async def test_a_request_in_line_is_told_to_end(
-    client: Client,
-    worker: Worker,
-    store: ConversationStore,
-    migrated_database_url: str,
-    cancels: Cancels,
-) -> None:
-    turn, waiting = await wait_until_begun(client, worker, store)
-    in_line = uuid.uuid4().hex
-    async with open_pool(migrated_database_url) as pool:
-        await WaitingLine(pool, "w").join(turn.request.conversation_id, in_line, AT, "account")
-    assert (await _cancel(client, in_line)).status_code == 202
-    assert (await asyncio.wait_for(cancels.get(), 5)).trace_id == in_line
-    await turn.answer_from_here("Hello.")
-    await waiting
-
-
 async def test_what_has_ended_or_is_not_the_accounts_is_refused(
     client: Client,
     starter: Client,
@@ -107,11 +87,3 @@ async def test_what_has_ended_or_is_not_the_accounts_is_refused(
     assert (await waiting).status_code == 200
     check_problem(await _cancel(client, trace_id), 409, "run_ended")
     assert cancels.empty()
-
-
-async def test_to_cancel_counts_against_no_limit(client: Client, accounts: Accounts) -> None:
-    tight = Client(client.http, client.url, accounts.tight.key, accounts.tight.agent)
-    for _ in range(5):  # the plan has 2 a minute
-        response = await _cancel(tight, uuid.uuid4().hex)
-        check_problem(response, 404, "not_found")
-        assert "ratelimit" not in response.headers

@@ -34,24 +34,6 @@ async def test_what_was_erased_is_answered_without_a_body(
     ]
 
 
-async def test_it_needs_a_key_and_nothing_else(client: Client, worker: Worker) -> None:
-    async with answer_erasures(worker, "erased") as heard:
-        response = await client.http.delete(f"{client.url}/v1/conversations/{ids.make_id()}")
-        check_problem(response, 401, "missing_api_key")
-    assert heard == []
-
-
-async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Client, worker: Worker) -> None:
-    details = set()
-    async with answer_erasures(worker, "not_found") as heard:
-        for conversation_id in (ids.make_id(), "thread-1", "%00", "a" * 3000):
-            path = f"/v1/conversations/{conversation_id}"
-            for response in (await client.send("DELETE", path), await client.get(path)):
-                details.add(check_problem(response, 404, "conversation_not_found")["detail"])
-    assert len(details) == 1
-    assert len(heard) == 1
-
-
 async def test_unknown_erasure_outcome_can_be_retried(client: Client, worker: Worker) -> None:
     async with answer_erasures(worker, "unavailable"):
         response = await client.send("DELETE", f"/v1/conversations/{ids.make_id()}")

@@ -10,7 +10,7 @@ import pytest
 from agentchat.contracts import frames, ids
 from agentchat.contracts.values import ApprovalNeeded
 from tests.gateway.client import Client
-from tests.gateway.worker import Turn, Worker
+from tests.gateway.worker import Worker
 
 OWN, COMPLETIONS, RESPONSES = "/v1/chat", "/openai/v1/chat/completions", "/openai/v1/responses"
 CODES = (
@@ -87,21 +87,6 @@ async def test_pending_approvals_name_their_conversation(client: Client, worker:
         )
     )
     assert read_conversation_id(OWN, await asked) == known
-
-
-async def test_repeated_request_names_conversation_of_the_first(client: Client, worker: Worker) -> None:
-    message = ids.make_id()
-
-    async def post() -> httpx.Response:
-        content = json.dumps({"message": message}).encode()
-        return await client.post(content=content, idempotency_key=message)
-
-    first = asyncio.create_task(post())
-    turn: Turn = await (await worker.next(message)).accept()
-    second = asyncio.create_task(post())
-    await turn.fail("provider_error")
-    for response in await asyncio.gather(first, second):
-        assert read_conversation_id(OWN, response) == turn.request.conversation_id
 
 
 async def test_failed_stream_names_conversation_in_its_headers(client: Client, worker: Worker) -> None:

@@ -142,23 +142,6 @@ async def test_who_may_read_which_run_in_which_form(
     assert (await read(starter, theirs.trace_id, 1))[-1][1].startswith('{"type":"done"')
 
 
-async def test_form_outside_plan_is_refused_while_queued(
-    starter: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
-) -> None:
-    theirs = replace(
-        ask_events(accounts), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent
-    )
-    await write(store, theirs)
-    in_line = ids.make_id().replace("-", "")
-    async with open_pool(migrated_database_url) as pool:
-        line = WaitingLine(pool, "w")
-        await line.join(theirs.conversation_id, in_line, AT, "account")
-        refused = await open_events(starter, in_line, 2)
-        await refused.response.aread()
-        check_problem(refused.response, 403, "plan_upgrade_required")
-        await line.leave(in_line)
-
-
 async def test_a_run_of_an_erased_conversation_is_not_found(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
@@ -171,18 +154,6 @@ async def test_a_run_of_an_erased_conversation_is_not_found(
     for query in ({}, {"cursor": cursor}):
         response = await client.get(f"/v1/chat/{request.trace_id}/events", **query)
         assert check_problem(response, 404, "not_found")["detail"] == "There is no such run."
-
-
-async def test_a_reconnect_takes_nothing_of_the_request_rate_limit(
-    client: Client, accounts: Accounts, store: ConversationStore, http: httpx.AsyncClient
-) -> None:
-    request = replace(
-        ask_events(accounts), account_id=accounts.tight.account_id, agent_id=accounts.tight.agent
-    )
-    await write(store, request, *tell_story(request))
-    tight = Client(http, client.url, accounts.tight.key, accounts.tight.agent)
-    for _ in range(5):  # of 2 a minute
-        assert len(await read(tight, request.trace_id)) == 10
 
 
 async def test_a_request_in_line_is_joined_when_its_turn_comes(
@@ -230,19 +201,3 @@ async def test_a_reconnect_does_not_join_a_reply_begun_again(
         assert b"id:" not in waiting.bytes
         await turn.complete()
         await first.rest()
-
-
-async def test_a_run_that_failed_or_was_cancelled_is_told_again_as_it_ended(
-    client: Client, store: ConversationStore, accounts: Accounts
-) -> None:
-    for code in ("provider_timeout", "cancelled"):
-        request = ask_events(accounts)
-        trace_id = request.trace_id
-        said = events.Delta(trace_id=trace_id, at=AT, round=1, text="So f", cuts=(4,))
-        failed = events.RunFailed(trace_id=trace_id, at=AT, code=code, message="too slow")
-        cancelled = events.RunCancelled(trace_id=trace_id, at=AT)
-        await write(store, request, said, cancelled if code == "cancelled" else failed)
-        whole = await read(client, request.trace_id)
-        assert [msgspec.json.decode(data)["type"] for _, data in whole] == ["meta", "delta", "error"]
-        assert msgspec.json.decode(whole[-1][1])["code"] == code
-        assert whole[-1][0] is not None

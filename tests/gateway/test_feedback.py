@@ -135,31 +135,6 @@ async def test_what_cannot_be_given_is_refused_by_its_name(
     assert commands == []
 
 
-async def test_what_is_not_there_is_not_found_in_the_same_words(
-    client: Client, worker: Worker, reply: events.MessageSaved, accounts: Accounts
-) -> None:
-    another = Client(client.http, client.url, accounts.other.key, accounts.other.agent)
-    details = set()
-    for asking, message_id in (
-        (client, ids.make_id()),
-        (client, "message-1"),
-        (client, "0" * 31 + "1"),
-        (another, reply.message_id),
-        (another, reply.trace_id),
-    ):
-        for method, body in (("POST", {"score": 1}), ("GET", None), ("DELETE", None)):
-            response = await asking.send(method, f"/v1/messages/{message_id}/feedback", json=body)
-            details.add(check_problem(response, 404, "not_found")["detail"])
-    assert len(details) == 1
-    path = f"/v1/messages/{reply.message_id}/feedback"
-    check_problem(await client.send("POST", path, json={"score": 1}), 503, "overloaded")  # nobody serves
-    check_problem(await client.http.get(f"{client.url}{path}"), 401, "missing_api_key")
-    long = await client.send("DELETE", path, params={"on_behalf_of": "x" * 201})
-    assert check_problem(long, 400, "invalid_request")["errors"][0]["field"] == "on_behalf_of"
-    refused = await client.get("/v1/conversations", rating="awful")
-    assert check_problem(refused, 400, "invalid_request")["errors"][0]["field"] == "rating"
-
-
 @pytest.mark.parametrize(
     ("outcome", "status", "code"),
     [

@@ -15,8 +15,8 @@ from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import administrator, plan_with, put_plan
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts, make_account
-from tests.gateway.embedded import EmbeddedGateway
 from tests.gateway.sockets import ask
+from tests.support.embedded_service import EmbeddedService
 
 KIB = 1024
 NO_THREAD = '"conversation_id":"not-an-id"'  # so that a body that is let in ends as 404, and starts no run
@@ -28,7 +28,7 @@ def encode_body(place: Any) -> str:
 
 
 async def test_keys_that_do_not_count_look_alike(
-    pool: Pool, conn: Connection, gateway: EmbeddedGateway
+    pool: Pool, conn: Connection, gateway: EmbeddedService
 ) -> None:
     async def make_deleted_account() -> tuple[str, str, str]:
         account = await accounts.create(administrator(pool), NewAccount(name="gone", plan="Pro"))
@@ -156,7 +156,7 @@ HEADERS: list[tuple[str, list[str], int]] = [
 
 @pytest.mark.parametrize(("name", "values", "status"), HEADERS, ids=str)
 async def test_headers_say_one_thing(
-    client: Client, gateway: EmbeddedGateway, name: str, values: list[str], status: int
+    client: Client, gateway: EmbeddedService, name: str, values: list[str], status: int
 ) -> None:
     """With 404 where the header is let in: there is no such conversation."""
     key, agent = client.headers["X-Api-Key"], client.headers["X-Agent-Id"]

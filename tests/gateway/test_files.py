@@ -12,13 +12,13 @@ from agentchat.runtime.postgres import Pool
 from tests.administrator import plan_with, put_plan
 from tests.files.images import make_png
 from tests.gateway.conftest import Account, Accounts, make_account
-from tests.gateway.embedded import EmbeddedGateway
+from tests.support.embedded_service import EmbeddedService
 
 
 class Files:
     """A caller's files, by either protocol."""
 
-    def __init__(self, http: httpx.AsyncClient, gateway: EmbeddedGateway, account: Account) -> None:
+    def __init__(self, http: httpx.AsyncClient, gateway: EmbeddedService, account: Account) -> None:
         self.http, self.url, self.account = http, gateway.url, account
 
     async def send(self, method: str, path: str, **more: Any) -> httpx.Response:
@@ -32,7 +32,7 @@ class Files:
 
 
 @pytest.fixture
-def files(http: httpx.AsyncClient, gateway: EmbeddedGateway, accounts: Accounts) -> Files:
+def files(http: httpx.AsyncClient, gateway: EmbeddedService, accounts: Accounts) -> Files:
     return Files(http, gateway, accounts.free)
 
 
@@ -142,7 +142,7 @@ async def test_a_chunked_upload_is_bounded(files: Files) -> None:
 
 
 async def test_files_count_in_the_plans_storage(
-    http: httpx.AsyncClient, gateway: EmbeddedGateway, pool: Pool
+    http: httpx.AsyncClient, gateway: EmbeddedService, pool: Pool
 ) -> None:
     await put_plan(pool, plan_with("Small", storage_bytes=100))
     files = Files(http, gateway, await make_account(pool, "Small"))

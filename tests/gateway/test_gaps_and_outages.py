@@ -29,28 +29,6 @@ def join_text(seen: list[dict[str, object]]) -> str:
     return "".join(str(event["content"]) for event in seen if event["type"] == "delta")
 
 
-async def test_tool_outputs_that_were_lost_come_from_the_log(
-    client: Client, worker: Worker, store: ConversationStore
-) -> None:
-    waiting = asyncio.create_task(client.chat())
-    turn = await worker.next()
-    await turn.accept()
-    trace_id, at = turn.request.trace_id, stored.AT
-    await stored.write(
-        store,
-        turn.request,
-        events.ToolCalled(trace_id=trace_id, at=at, round=1, call_id="c1", name="find", input={"q": "x"}),
-        events.ToolReturned(
-            trace_id=trace_id, at=at, round=1, call_id="c1", output="[1]", is_error=False, ms=3
-        ),
-        *stored.has_ended(turn.request, "Found it."),
-    )
-    await turn.complete("Found it.", tool_calls=1)
-    assert (await waiting).json()["tool_calls"] == [
-        {"name": "find", "input": {"q": "x"}, "output": "[1]", "id": "c1", "is_error": False}
-    ]
-
-
 @pytest.mark.parametrize("completed", [False, True])
 async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
     client: Client, store: ConversationStore, accounts: Accounts, completed: bool

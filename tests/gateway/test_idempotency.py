@@ -10,21 +10,11 @@ import pytest
 from agentchat.contracts import events, frames, ids
 from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.runtime.postgres import Connection, Pool
-from tests.administrator import plan_with, put_plan
+from agentchat.runtime.postgres import Connection
 from tests.gateway.client import Client, check_problem
-from tests.gateway.conftest import Account, Accounts, StartProcess, make_account
+from tests.gateway.conftest import Accounts, StartProcess
 from tests.gateway.stored import AT, has_ended, write
 from tests.gateway.worker import Worker
-
-ONE = plan_with("One", concurrent_runs=1, tokens_per_month=100)
-
-
-@pytest.fixture
-async def one(pool: Pool) -> Account:
-    """An account that may have one run at once, and 100 tokens a month."""
-    await put_plan(pool, ONE)
-    return await make_account(pool, "One")
 
 
 def add_key(client: Client, key: str) -> Client:
@@ -280,24 +270,3 @@ async def test_a_request_that_began_while_nobody_waited_is_found(
     told = await (await add_key(client, key).open(message, conversation_id=thread)).rest()
     assert [event["type"] for event in told] == ["meta", "delta", "done"]
     assert worker.count_untaken(message) == 0
-
-
-async def test_a_repeated_idempotency_key_takes_no_slot_and_no_tokens(
-    client: Client, elsewhere: Client, worker: Worker, store: ConversationStore, one: Account, redis_url: str
-) -> None:
-    mine = Client(client.http, client.url, one.key, one.agent)
-    message = key = ids.make_id()
-    asking = asyncio.create_task(add_key(mine, key).chat(message))
-    turn = await worker.next(message)
-    await turn.accept()
-    check_problem(await mine.chat("another"), 429, "rate_limited")
-    joining = asyncio.create_task(add_key(mine, key).open(message))
-    second = await joining
-    assert (await second.next())["type"] == "meta"
-    await write(store, turn.request, *has_ended(turn.request, "Hello."))
-    await turn.answer_from_here("Hello.")
-    assert (await asking).status_code == 200
-    assert (await second.rest())[-1]["type"] == "done"
-    again = await add_key(mine, key).chat(message)
-    assert again.status_code == 200
-    assert again.headers["x-trace-id"] == turn.request.trace_id

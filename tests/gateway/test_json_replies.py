@@ -7,8 +7,6 @@ import httpx
 import pytest
 
 from agentchat.contracts import errors, ids
-from agentchat.conversations.event_store.store import ConversationStore
-from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Turn, Worker
@@ -20,52 +18,6 @@ async def ask(client: Client, worker: Worker, message: str = "hi", **body: Any) 
     """A JSON request under way, and the turn that answers it."""
     waiting = asyncio.create_task(client.chat(message, **body))
     return await worker.next(message), waiting
-
-
-async def test_the_reply_is_one_json(client: Client, worker: Worker, accounts: Accounts) -> None:
-    turn, waiting = await ask(client, worker, message="hello", conversation_id=None)
-    message = await turn.answer("Hi.")
-    response = await waiting
-    assert response.status_code == 200
-    assert response.headers["content-type"] == "application/json"
-    assert response.headers["x-trace-id"] == turn.request.trace_id
-    assert response.json() == {
-        "conversation_id": turn.request.conversation_id,
-        "message": {
-            "id": message.id,
-            "conversation_id": turn.request.conversation_id,
-            "role": "assistant",
-            "content": "Hi.",
-            "token_count": 42,
-            "created_at": message.created_at,
-        },
-        "usage": {"input": 0, "cache_read": 0, "cache_write": 0, "output": 0, "total": 0},
-    }
-    request = turn.request
-    assert request.account_id == accounts.free.account_id
-    assert request.agent_id == accounts.free.agent
-    assert request.message == "hello"
-    assert request.form == "json"
-    assert request.prompt is None
-    assert request.new_conversation
-    assert ids.is_uuid(request.conversation_id)
-    assert ids.is_uuid(request.message_id)
-    assert request.requested_at < request.deadline
-
-
-async def test_tool_calls_are_there_when_tools_ran(
-    client: Client, worker: Worker, store: ConversationStore
-) -> None:
-    turn, waiting = await ask(client, worker)
-    await turn.accept()
-    await turn.tool("first", "{}")
-    await turn.tool("second", "[1]")
-    await turn.delta("done")
-    await stored.complete(store, turn)
-    assert (await waiting).json()["tool_calls"] == [
-        {"name": "first", "input": {"id": 1}, "output": "{}", "id": "call-1", "is_error": False},
-        {"name": "second", "input": {"id": 1}, "output": "[1]", "id": "call-3", "is_error": False},
-    ]
 
 
 async def test_a_conversation_and_a_prompt_are_handed_on(client: Client, worker: Worker) -> None:
@@ -124,17 +76,6 @@ async def test_what_the_worker_refuses_is_a_status(
     await turn.refuse(code)
     problem = check_problem(await waiting, status, code)
     assert problem["trace_id"] == turn.request.trace_id
-
-
-async def test_unknown_conversation_is_refused_with_one_message(client: Client, worker: Worker) -> None:
-    turn, waiting = await ask(client, worker, conversation_id=ids.make_id())
-    await turn.refuse("conversation_not_found", "it belongs to another account")
-    by_worker = check_problem(await waiting, 404, "conversation_not_found")
-    by_form = check_problem(await client.chat(conversation_id="thread-1"), 404, "conversation_not_found")
-    by_read = check_problem(
-        await client.get(f"/v1/conversations/{ids.make_id()}"), 404, "conversation_not_found"
-    )
-    assert by_worker["detail"] == by_form["detail"] == by_read["detail"]
 
 
 async def test_nothing_is_answered_before_the_acceptance(client: Client, worker: Worker) -> None:

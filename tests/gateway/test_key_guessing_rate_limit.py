@@ -17,7 +17,7 @@ from agentchat.runtime.settings import SettingsError
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import StartGateway
-from tests.gateway.embedded import EmbeddedGateway
+from tests.support.embedded_service import EmbeddedService
 
 ADDRESS = "203.0.113.9"
 
@@ -56,7 +56,7 @@ def test_guesses_that_were_under_way_together_wait_a_minute_at_most() -> None:
     assert wrong_keys.wait(ADDRESS) is None
 
 
-async def ask(http: httpx.AsyncClient, process: EmbeddedGateway, key: str, said: str = "") -> httpx.Response:
+async def ask(http: httpx.AsyncClient, process: EmbeddedService, key: str, said: str = "") -> httpx.Response:
     """A request that names `said` as the address that it comes from."""
     headers = {"X-Api-Key": key, "X-Forwarded-For": said}
     return await http.get(f"{process.url}/v1/conversations", headers=headers)

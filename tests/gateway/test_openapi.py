@@ -14,8 +14,7 @@ from agentchat.administration.routes import ROUTES as ADMIN_ROUTES
 from agentchat.gateway import app, openapi
 from agentchat.gateway.admin.admin_services import AdminAccess
 from tests.gateway.client import Client
-from tests.gateway.conftest import Accounts, StartGateway, StartProcess
-from tests.system.collector import collector
+from tests.gateway.conftest import Accounts, StartGateway
 
 Json = dict[str, Any]
 
@@ -181,23 +180,6 @@ class Shown(html.parser.HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag != "html":
             assert self.open.pop() == tag
-
-
-async def test_a_request_is_a_span_with_route_and_status(
-    http: httpx.AsyncClient, start_process: StartProcess, accounts: Accounts
-) -> None:
-    theirs = "4bf92f3577b34da6a3ce929d0e0e4736"
-    with collector() as spans:
-        process = await start_process(OTEL_EXPORTER_OTLP_ENDPOINT=spans.endpoint)
-        response = await accounts.free.at(http, process).post(
-            "/v1/chat/stream", content=b"{}", traceparent=f"00-{theirs}-00f067aa0ba902b7-01"
-        )
-        process.terminate()
-        assert await process.wait() == 0
-        ((_, span),) = spans.spans_of(response.headers["x-trace-id"], {"gateway"}, 0)
-    assert span.name == "POST /v1/chat/stream"
-    assert "http.response.status_code" in {each.key for each in span.attributes}
-    assert [link.trace_id.hex() for link in span.links] == [theirs]
 
 
 async def test_front_page_links_work(client: Client) -> None:

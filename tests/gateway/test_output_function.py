@@ -5,9 +5,7 @@ import json
 from typing import Any
 
 import httpx
-import openai
 import pytest
-from pydantic import BaseModel
 
 from agentchat.contracts import ids
 from agentchat.gateway.protocols.openai.structured_output import read_output_function
@@ -50,54 +48,6 @@ def test_one_forced_function_is_the_output(tools: Any, choice: Any, is_forced: b
     assert (function is not None) is is_forced
     if function is not None:
         assert (function.name, function.wanted.schema) == ("out", SCHEMA)
-
-
-class City(BaseModel):
-    city: str
-
-
-@pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize("model_class", ["OpenAIChatModel", "OpenAIResponsesModel"])
-async def test_pydantic_ai_gets_its_output_model(
-    client: Client, worker: Worker, model_class: str, is_streamed: bool
-) -> None:
-    # Imported at a module's top, Pydantic AI would cost every process of the tests a second.
-    from pydantic_ai import Agent
-    from pydantic_ai.models import openai as models
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    sdk = openai.AsyncOpenAI(
-        api_key=client.headers["X-Api-Key"],
-        base_url=f"{client.url}/openai/v1",
-        default_headers={"X-Conversation-Id": ids.make_id()},
-        max_retries=0,
-    )
-    provider = OpenAIProvider(openai_client=sdk)
-    model = getattr(models, model_class)(client.headers["X-Agent-Id"], provider=provider)
-    agent, first, second = Agent(model, output_type=City), ids.make_id(), ids.make_id()
-
-    async def ask(message: str, history: Any = None) -> Any:
-        if not is_streamed:
-            return await agent.run(message, message_history=history)
-        async with agent.run_stream(message, message_history=history) as result:
-            await result.get_output()
-            return result
-
-    asked = asyncio.create_task(ask(first))
-    turn = await worker.next(first)
-    assert turn.request.output_schema is not None
-    assert turn.request.output_schema["required"] == ["city"]
-    await turn.answer('{"city":"Oslo"}')
-    result = await asked
-    output = await result.get_output() if is_streamed else result.output
-    assert output == City(city="Oslo")
-    asked = asyncio.create_task(ask(second, result.all_messages()))
-    turn = await worker.next(second)
-    shown = [(each.role, each.content) for each in turn.request.history]
-    assert shown == [("user", first), ("assistant", '{"city":"Oslo"}')], "its result is not shown"
-    await turn.answer('{"city":"Bergen"}')
-    await asked
-    await sdk.close()
 
 
 async def ask_completion(client: Client, **body: Any) -> httpx.Response:

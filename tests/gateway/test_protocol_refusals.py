@@ -16,8 +16,6 @@ RUN = {"threadId": "t", "runId": "r"}
 CANCELLED = {"interruptId": "1", "status": "cancelled"}
 RESOLVED = {"interruptId": "2", "status": "resolved"}
 OWN = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
-FUNCTION = {"type": "function", "function": {"name": "own", "parameters": OWN}}
-FUNCTION_2 = {"type": "function", "function": {"name": "other", "parameters": OWN}}
 
 
 def make_ui_chat(role: str, *texts: str, **more: Any) -> dict[str, Any]:

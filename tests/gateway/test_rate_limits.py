@@ -25,12 +25,13 @@ from agentchat.runtime.prices import Price, Prices
 from tests.administrator import administrator, plan_with, put_plan
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem, is_accepted
-from tests.gateway.conftest import Account, make_account
-from tests.gateway.process import GatewayProcess
+from tests.gateway.conftest import Account, StartProcess, make_account
+from tests.gateway.embedded import run_embedded_gateway
 from tests.gateway.worker import Worker
 from tests.limits.conftest import Valkey
 from tests.limits.given import move_to
 from tests.ports import find_free_port
+from tests.support.embedded_service import EmbeddedService
 from tests.support.scraped import scrape
 
 RUNS = 7
@@ -47,11 +48,10 @@ NARROW = msgspec.structs.replace(WIDE, name="Narrow", form2_streaming=False, req
 
 
 class Gateways(msgspec.Struct, frozen=True):
-    """Two gateways, the Redis that they share, and what they export."""
+    """Two gateways and the Redis that they share."""
 
-    running: tuple[GatewayProcess, GatewayProcess]
+    running: tuple[EmbeddedService, EmbeddedService]
     valkey: Valkey
-    health_ports: tuple[int, int]
     database_url: str
 
 
@@ -64,17 +64,9 @@ async def gateways(
             await put_plan(pool, plan)
     valkey = Valkey(tmp_path_factory.mktemp("valkey"))
     await valkey.start()
-    health_ports = find_free_port(), find_free_port()
     settings = environ | {"AGENTCHAT_REDIS_URL": valkey.url}
-    one, two = (
-        GatewayProcess(
-            tmp_path_factory.mktemp("gateway"), settings | {"AGENTCHAT_HEALTH_PORT": str(health_port)}
-        )
-        for health_port in health_ports
-    )
-    await asyncio.gather(one.start(), two.start())
-    yield Gateways((one, two), valkey, health_ports, migrated_database_url)
-    await asyncio.gather(one.stop(), two.stop())
+    async with run_embedded_gateway(settings) as one, run_embedded_gateway(settings) as two:
+        yield Gateways((one, two), valkey, migrated_database_url)
     await valkey.kill()
 
 
@@ -208,16 +200,6 @@ async def test_a_users_limits_hold_for_that_user_alone(gateways: Gateways, http:
     assert "ratelimit" not in (await client.post(x_agent_id="unknown")).headers, "no user, no limit"
 
 
-async def test_a_users_spent_month_is_refused(gateways: Gateways, http: httpx.AsyncClient) -> None:
-    account = await create_account(gateways, "PerUser")
-    client, _ = open_clients(gateways, http, account)
-    await spend(gateways, account, TOKENS, user_id="ada")
-    refused = await client.post(x_user_id="ada")
-    check_problem(refused, 429, "user_quota_exceeded")
-    assert read_states(refused)["user-month"]["t"] == int(refused.headers["retry-after"])
-    check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
-
-
 async def test_a_spent_budget_is_refused_until_the_next_month(
     gateways: Gateways, http: httpx.AsyncClient
 ) -> None:
@@ -254,7 +236,7 @@ async def test_a_repeat_tells_every_number_and_takes_no_run(
     assert read_states(repeat)["month"]["r"] == TOKENS
 
 
-async def test_every_route_that_needs_a_key_has_a_rate_limit(
+async def test_reads_and_writes_have_rate_limits_of_their_own(
     gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:
     account = await create_account(gateways, "Narrow")
@@ -278,21 +260,10 @@ async def test_every_route_that_needs_a_key_has_a_rate_limit(
         check_problem(refused, 429, "rate_limited")
         assert refused.headers["retry-after"] == "1"
     check_problem(await client.post(content=b"{}"), 400, "invalid_request")
-
-
-async def test_writes_without_a_run_have_a_rate_limit_of_their_own(
-    gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
-) -> None:
-    account = await create_account(gateways, "Narrow")
-    client, _ = open_clients(gateways, http, account)
-    headers, url = {"X-Api-Key": account.key}, f"{client.url}/v1/conversations/{ids.make_id()}"
-    used_up = int((time.time() + 60) * 1e6)
     await redis.set(f"limits:{{{account.account_id}}}:writes", used_up)
-    for method, path in (("PATCH", url), ("POST", f"{url}/fork")):
-        refused = await http.request(method, path, headers=headers, json={})
-        check_problem(refused, 429, "rate_limited")
-        assert int(refused.headers["retry-after"]) >= 1
-    check_problem(await http.get(url, headers=headers), 404, "conversation_not_found")
+    thread = f"{client.url}/v1/conversations/{conversation}"
+    for method, url in (("PATCH", thread), ("POST", f"{thread}/fork")):
+        check_problem(await http.request(method, url, headers=headers, json={}), 429, "rate_limited")
 
 
 async def test_an_account_reconnects_to_so_many_streams_at_once(
@@ -343,19 +314,21 @@ async def test_account_has_few_reads_at_once_without_delaying_others() -> None:
 
 @pytest.mark.slow
 async def test_what_a_killed_gateway_held_comes_back_by_its_lease(
-    gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
+    gateways: Gateways, http: httpx.AsyncClient, redis: "Redis", start_process: StartProcess
 ) -> None:
     account = await create_account(gateways, "Wide")
-    client, other = open_clients(gateways, http, account)
+    _, other = open_clients(gateways, http, account)
+    killed = await start_process(AGENTCHAT_REDIS_URL=gateways.valkey.url)
+    client = account.at(http, killed)
     slots = f"limits:{{{account.account_id}}}:slots"
     half = client.bytes("/v1/chat")[:-2]
-    writers = [(await asyncio.open_connection("127.0.0.1", gateways.running[0].port))[1] for _ in range(RUNS)]
+    writers = [(await asyncio.open_connection("127.0.0.1", killed.port))[1] for _ in range(RUNS)]
     for writer in writers:
         writer.write(half)
     async with asyncio.timeout(30):
         while await redis.zcard(slots) < RUNS:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.02)
-    await gateways.running[0].stop()
+    await killed.stop()
     for writer in writers:
         writer.close()
     check_problem(await other.post(content=b"{}"), 429, "rate_limited")
@@ -364,13 +337,16 @@ async def test_what_a_killed_gateway_held_comes_back_by_its_lease(
     # Their minute passes: the same as their leases having begun a minute earlier.
     await redis.zadd(slots, {trace: end - 61_000 for trace, end in held})
     check_problem(await other.post(content=b"{}"), 400, "invalid_request")
-    await gateways.running[0].start()
 
 
+@pytest.mark.slow
 async def test_frozen_redis_falls_back_to_local_limits_and_is_counted(
-    gateways: Gateways, http: httpx.AsyncClient
+    gateways: Gateways, http: httpx.AsyncClient, start_process: StartProcess
 ) -> None:
-    client, _ = open_clients(gateways, http, await create_account(gateways, "Narrow"))
+    port = find_free_port()
+    own = {"AGENTCHAT_REDIS_URL": gateways.valkey.url, "AGENTCHAT_HEALTH_PORT": str(port)}
+    process = await start_process(**own)
+    client = (await create_account(gateways, "Narrow")).at(http, process)
     assert (await client.post(content=b"{}")).status_code == 400
     gateways.valkey.freeze()
     took: list[float] = []
@@ -381,9 +357,8 @@ async def test_frozen_redis_falls_back_to_local_limits_and_is_counted(
     gateways.valkey.thaw()
     assert max(took) < BOUND
     check_problem(response, 429, "rate_limited")  # ten here, next to the one that Redis knows of
-    await gateways.running[0].line("redis_away")
-    await gateways.running[0].line("redis_back")
-    port = gateways.health_ports[0]
+    await process.line("redis_away")
+    await process.line("redis_back")
     local = await scrape(port, "agentchat_limits_decided_locally_total")
     assert local["reason=timeout"] >= 1
     assert local["reason=open"] >= 8

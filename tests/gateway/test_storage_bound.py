@@ -8,8 +8,6 @@ import msgspec
 
 from agentchat.contracts import ids, subjects
 from agentchat.contracts.messages import (
-    DescribeAnswered,
-    DescribeConversation,
     EraseAnswered,
     EraseConversation,
 )
@@ -24,9 +22,9 @@ from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, make_account
-from tests.gateway.embedded import EmbeddedGateway
 from tests.gateway.test_rate_limits import read_states
 from tests.gateway.worker import Worker
+from tests.support.embedded_service import EmbeddedService
 
 BOUND = 5_000
 SMALL = plan_with("Small", requests_per_minute=6000, storage_bytes=BOUND)
@@ -41,7 +39,7 @@ async def read_stored(store: ConversationStore, pool: Pool, account: Account, re
 
 
 async def test_full_storage_refuses_writes_but_allows_deleting(
-    gateway: EmbeddedGateway,
+    gateway: EmbeddedService,
     http: httpx.AsyncClient,
     worker: Worker,
     store: ConversationStore,
@@ -68,32 +66,6 @@ async def test_full_storage_refuses_writes_but_allows_deleting(
         subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome="erased")
     ):
         assert (await http.delete(thread, headers=headers)).status_code == 204
-
-
-async def test_within_the_bound_an_answer_says_how_much_is_left(
-    gateway: EmbeddedGateway,
-    http: httpx.AsyncClient,
-    worker: Worker,
-    store: ConversationStore,
-    migrated_database_url: str,
-) -> None:
-    async with open_pool(migrated_database_url) as pool:
-        await put_plan(pool, SMALL)
-        account = await make_account(pool, SMALL.name)
-        conversation_id = await read_stored(store, pool, account, "x" * 500)
-        taken = (await conversations_table.sum_stored_by_account(pool))[account.account_id].bytes
-    client = Client(http, gateway.url, account.key, account.agent)
-    asking = asyncio.create_task(client.post("/v1/chat", content=b'{"message":"room"}'))
-    await (await worker.next("room")).answer()
-    assert read_states(await asking)["storage"] == {"r": BOUND - taken}
-    described = DescribeAnswered(outcome="described", version=2)
-    async with worker.answer_requests(subjects.ALL_COMMANDS, DescribeConversation, described):
-        answer = await http.patch(
-            f"{gateway.url}/v1/conversations/{conversation_id}",
-            json={"title": "y"},
-            headers={"X-Api-Key": account.key},
-        )
-    assert answer.status_code == 200
 
 
 async def test_stored_bytes_are_reread_only_with_a_bound(

@@ -50,11 +50,3 @@ async def test_a_place_that_is_none_names_the_field(
         assert problem["detail"] == "at: The conversation is at version 9."
         for at in ("0", "1", "2020-01-01T00:00:00Z"):  # before its first message
             check_problem(await client.get(path, at=at), 404, "conversation_not_found")
-
-
-async def test_somebody_elses_is_not_found_at_any_place(
-    client: Client, store: ConversationStore, accounts: Accounts
-) -> None:
-    foreign = await store_thread(store, accounts.starter)
-    for at in ("2", "7", "99", stored.AT):
-        check_problem(await client.get(f"/v1/conversations/{foreign}", at=at), 404, "conversation_not_found")

@@ -18,8 +18,9 @@ from tests.bus.nats_server import NatsServer
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem, is_accepted, slow_socket
 from tests.gateway.conftest import Accounts
-from tests.gateway.embedded import EmbeddedGateway, run_embedded_gateway
+from tests.gateway.embedded import run_embedded_gateway
 from tests.gateway.worker import Worker
+from tests.support.embedded_service import EmbeddedService
 from tests.support.proxy import run_proxy
 
 ACCEPT_SECONDS = 3.0
@@ -37,7 +38,7 @@ def hurry() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-async def gateway(hurry: None, environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
+async def gateway(hurry: None, environ: dict[str, str]) -> AsyncIterator[EmbeddedService]:
     async with run_embedded_gateway(environ) as running:
         yield running
 
@@ -128,6 +129,7 @@ async def test_an_end_that_nobody_announced_is_found_in_the_log(
     assert seen[1]["message"]["content"] == "Hello"
 
 
+@pytest.mark.slow
 async def test_without_nats_the_end_of_a_run_comes_from_the_log(
     http: httpx.AsyncClient,
     environ: dict[str, str],
@@ -156,7 +158,7 @@ async def test_without_nats_the_end_of_a_run_comes_from_the_log(
 
 
 async def test_a_client_that_never_reads_is_disconnected(
-    client: Client, worker: Worker, gateway: EmbeddedGateway
+    client: Client, worker: Worker, gateway: EmbeddedService
 ) -> None:
     stuck = await slow_socket(gateway.port, client.bytes(message="stuck"))
     turn = await (await worker.next("stuck")).accept()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentchat.contracts import events, frames
-from agentchat.contracts.updates import Broken, NextRound, Started, TextUpdate, ToolEnded, ToolStarted, Update
+from agentchat.contracts.updates import Broken, NextRound, Started, TextUpdate, ToolEnded, ToolStarted
 from agentchat.contracts.values import ApprovalNeeded, Decider
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Round
 from agentchat.gateway.runs.run_updates import UpdateHistory
@@ -60,10 +60,6 @@ def approve_call(given: dict[str, Any] | None = None) -> CallApproval:
         input=given,
     )
     return CallApproval(ASKED, decided, resumed=2, resumed_at="t")
-
-
-def read_told(updates: list[Update]) -> list[Update]:
-    return [update for update in updates if not isinstance(update, Broken)]
 
 
 def test_live_reader_learns_what_the_run_waits_for() -> None:

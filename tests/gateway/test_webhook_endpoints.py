@@ -18,7 +18,8 @@ from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, make_account
-from tests.gateway.embedded import EmbeddedGateway, run_embedded_gateway
+from tests.gateway.embedded import run_embedded_gateway
+from tests.support.embedded_service import EmbeddedService
 
 URL = "https://hooks.example.com/agents"
 NOBODY = "0192f0c1-0000-7000-8000-000000000000"
@@ -50,7 +51,7 @@ class Hooks:
 
 
 @pytest.fixture(scope="module")
-async def webhook_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
+async def webhook_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedService]:
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_SECRET_KEY": key, "AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:4444"}
     with pytest.MonkeyPatch.context() as hurry:
@@ -60,7 +61,7 @@ async def webhook_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGate
 
 
 @pytest.fixture
-def hooks(http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, accounts: Accounts) -> Hooks:
+def hooks(http: httpx.AsyncClient, webhook_gateway: EmbeddedService, accounts: Accounts) -> Hooks:
     return Hooks(http, webhook_gateway.url, accounts.free.key)
 
 
@@ -94,7 +95,7 @@ async def test_a_rotated_secret_is_another_one_and_shown_once(hooks: Hooks) -> N
 
 
 async def test_endpoints_are_listed_by_page_in_order_of_creation(
-    http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, pool: Pool
+    http: httpx.AsyncClient, webhook_gateway: EmbeddedService, pool: Pool
 ) -> None:
     hooks = Hooks(http, webhook_gateway.url, (await make_account(pool, "Unlimited")).key)
     made = [(await hooks.make())["id"] for _ in range(3)]
@@ -105,7 +106,7 @@ async def test_endpoints_are_listed_by_page_in_order_of_creation(
 
 
 async def test_another_accounts_endpoint_is_not_found(
-    http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, accounts: Accounts, hooks: Hooks
+    http: httpx.AsyncClient, webhook_gateway: EmbeddedService, accounts: Accounts, hooks: Hooks
 ) -> None:
     made = await hooks.make()
     other = Hooks(http, webhook_gateway.url, accounts.other.key)
@@ -151,11 +152,6 @@ async def test_an_address_that_may_not_be_called_is_refused_with_why(
     check_problem(await hooks.send("PATCH", f"/{made['id']}", {"url": url}), 400, "address_refused")
 
 
-async def test_ports_443_and_8443_and_what_the_operator_allows_are_taken(hooks: Hooks) -> None:
-    for url in ("https://hooks.example.com:8443/x", "http://127.0.0.1:4444/x"):
-        assert (await hooks.make(url=url))["url"] == url
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -174,12 +170,18 @@ async def test_a_wrong_field_is_named(hooks: Hooks, body: Any, field: str) -> No
 
 
 async def test_an_account_has_fifty_endpoints_at_most(
-    http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, pool: Pool
+    http: httpx.AsyncClient, webhook_gateway: EmbeddedService, pool: Pool, conn: Connection
 ) -> None:
     hooks = Hooks(http, webhook_gateway.url, (await make_account(pool, "Unlimited")).key)
+    copies = (
+        "INSERT INTO webhook_endpoints SELECT (jsonb_populate_record(e, jsonb_build_object("
+        "'endpoint_id', gen_random_uuid()::text))).* FROM webhook_endpoints e, generate_series(2, 48)"
+        " WHERE endpoint_id = %s"
+    )
+    await conn.execute(copies, [(await hooks.make())["id"]])
     body = {"url": URL, "events": ["run.completed"]}
-    answers = await asyncio.gather(*(hooks.send("POST", body=body) for _ in range(55)))
-    assert sorted(each.status_code for each in answers) == [201] * 50 + [409] * 5
+    answers = await asyncio.gather(*(hooks.send("POST", body=body) for _ in range(4)))
+    assert sorted(each.status_code for each in answers) == [201] * 2 + [409] * 2
 
 
 async def test_tests_and_resends_are_noted_for_an_endpoint_that_is_enabled(
@@ -207,7 +209,7 @@ async def test_tests_and_resends_are_noted_for_an_endpoint_that_is_enabled(
 
 
 async def test_endpoints_go_with_their_account(
-    http: httpx.AsyncClient, webhook_gateway: EmbeddedGateway, pool: Pool, conn: Connection
+    http: httpx.AsyncClient, webhook_gateway: EmbeddedService, pool: Pool, conn: Connection
 ) -> None:
     account = await make_account(pool, "Unlimited")
     made = await Hooks(http, webhook_gateway.url, account.key).make()

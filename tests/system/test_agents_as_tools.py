@@ -108,32 +108,6 @@ async def test_an_approval_is_asked_of_the_client(make_agent: MakeAgent) -> None
     assert run["tool_calls"][0]["is_error"] is False
 
 
-async def test_a_client_that_cannot_ask_is_told_of_the_approval(make_agent: MakeAgent) -> None:
-    agent = await make_agent(
-        "demo-echo?tool=open_support_ticket", shop=True, asks=True, name=f"waits {secrets.token_hex(4)}"
-    )
-    async with open_client(agent, "legacy") as client:
-        result = await client.call_tool(await find_tool(client, agent), {"message": TICKET})
-    assert read_error(result).startswith("approval_required: ")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({}, "message"),
-        ({"message": " "}, "blank"),
-        ({"message": 5}, "str"),
-        ({"message": "Hi", "conversation_id": "no such"}, "conversation_not_found"),
-    ],
-)
-async def test_a_wrong_call_is_an_error_for_the_model(
-    echo: Caller, arguments: dict[str, Any], said: str
-) -> None:
-    async with open_client(echo) as client:
-        result = await client.call_tool(await find_tool(client, echo), arguments)
-    assert said in read_error(result)
-
-
 async def test_another_users_conversation_is_not_found(echo: Caller) -> None:
     async with open_client(echo, user="ada") as client:
         tool = await find_tool(client, echo)

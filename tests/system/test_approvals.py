@@ -1,7 +1,6 @@
 """Tool calls that need approval, as callers meet them: over every protocol, on two gateways."""
 
 import asyncio
-import json
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -152,26 +151,6 @@ async def test_what_cannot_be_decided_is_refused_with_a_sentence(
     assert (await decide(shop, approval_id, "denied", reason="No.")).status_code == 200
     answer = await decide(shop, approval_id)
     assert (answer.status_code, answer.json()["code"]) == (409, "approval_decided")
-
-
-async def test_openais_clients_are_told_of_an_error_and_not_to_try_again(shop: Caller) -> None:
-    key = {"Authorization": f"Bearer {shop.headers['X-Api-Key']}"}
-    body = {
-        "model": shop.headers["X-Agent-Id"],
-        "messages": [{"role": "user", "content": CANCEL.format(1036)}],
-    }
-    address = f"{shop.base_url}/openai/v1/chat/completions"
-    whole = await shop.http.post(address, json=body, headers=key)
-    assert (whole.status_code, whole.headers["x-should-retry"]) == (409, "false")
-    assert whole.json()["error"]["code"] == "approval_required"
-    (needed,) = whole.json()["error"]["approvals"]
-    assert (await shop.get(f"/v1/approvals/{needed['id']}")).json()["status"] == "pending"
-    streamed = await shop.http.post(address, json=body | {"stream": True}, headers=key)
-    last = streamed.text.strip().split("\n\n")[-1]
-    error = json.loads(last.removeprefix("data: "))["error"]
-    assert error["code"] == "approval_required"
-    assert (await shop.get(f"/v1/approvals/{error['approvals'][0]['id']}")).json()["status"] == "pending"
-    assert "[DONE]" not in streamed.text
 
 
 async def test_an_operator_decides_by_the_admin_api(stack: RunningStack, shop: Caller) -> None:

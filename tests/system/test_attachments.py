@@ -4,9 +4,6 @@ import base64
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, BinaryContent
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentchat.client import AsyncAgentChat
 from tests.files.images import make_png
@@ -79,12 +76,3 @@ async def test_responses_take_images_and_files(talk_to: TalkTo, caller: Caller) 
     assert SEES_BOTH in reply.output_text
     again = await talk.client.responses.create(model=talk.model, input=given, previous_response_id=reply.id)
     assert SEES_BOTH in again.output_text
-
-
-@pytest.mark.parametrize("api", [OpenAIChatModel, OpenAIResponsesModel])
-async def test_pydantic_ai_sends_images_and_documents(talk_to: TalkTo, caller: Caller, api: Any) -> None:
-    talk = talk_to(caller)
-    model = api(talk.model, provider=OpenAIProvider(openai_client=talk.client))
-    image, pdf = BinaryContent(PNG, media_type="image/png"), BinaryContent(PDF, media_type="application/pdf")
-    result = await Agent(model).run(["What is this?", image, pdf])
-    assert SEES_BOTH in result.output

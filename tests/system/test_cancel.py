@@ -1,13 +1,11 @@
 """Cancelling over HTTP, at whichever of two gateways, and messages that wait for a busy thread."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest
 from psycopg import AsyncConnection
 
-from agentchat.contracts import events
 from agentchat.conversations.event_store.log import Log, open_log
 from tests.harness import RunningStack
 from tests.system.calling import MakeAgent, events_of, text_of
@@ -50,17 +48,6 @@ async def test_cancelled_stream_ends_and_its_text_is_continued(
     assert [each["role"] for each in await plain.messages(thread)] == ["user", "assistant"] * 2
 
 
-async def test_a_waiting_json_call_gets_409(make_agent: MakeAgent, gateways: list[str], log: Log) -> None:
-    slow = await make_agent(SLOW)
-    asking = asyncio.create_task(slow.at(gateways[0]).chat(message := uuid.uuid4().hex))
-    trace_id = await _trace_of(log, message)
-    assert (await slow.at(gateways[1]).cancel(trace_id)).status_code == 202
-    response = await asyncio.wait_for(asking, 15)
-    assert response.status_code == 409
-    assert response.json()["code"] == "cancelled"
-    assert response.headers["x-trace-id"] == trace_id
-
-
 async def test_queued_messages_are_answered_in_order(
     make_agent: MakeAgent, gateways: list[str], stack: RunningStack
 ) -> None:
@@ -85,17 +72,6 @@ async def test_queued_messages_are_answered_in_order(
     expected = [(role, f"message {n}") for n in (1, 2, 4, 5, 6) for role in ("user", "assistant")]
     assert (first, cut[0]) == (("user", "message 0"), "assistant"), "what it said before it was cancelled"
     assert others == expected
-
-
-async def _trace_of(log: Log, message: str) -> str:
-    """The trace of the run of this message, once it is saved."""
-    async with asyncio.timeout(40):
-        while True:
-            for entry in await log.read(max(0, await log.read_head() - 50), 100):
-                event = entry.event
-                if isinstance(event, events.MessageSaved) and event.content == message:
-                    return event.trace_id
-            await asyncio.sleep(0.02)
 
 
 async def _line(database_url: str, thread: str, count: int) -> list[str]:

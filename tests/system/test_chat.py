@@ -32,6 +32,8 @@ async def test_form_1_is_meta_then_deltas_then_done(caller: Caller) -> None:
     async with caller.open_stream(ORDER, form=1) as response:
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream"
+        assert response.headers["cache-control"] == "no-cache"
+        assert response.headers["x-accel-buffering"] == "no"
         trace_id = response.headers["x-trace-id"]
         events = [event async for event in events_of(response)]
     meta, *deltas, done = events

@@ -69,21 +69,3 @@ async def test_model_gets_the_reason_of_a_denial(stack: RunningStack, shop: Call
         assert "<html" not in part.text
         assert "not today" in extract_text(part.text)
     assert await reply_of(shop, trace_id)
-
-
-async def test_input_is_kept_if_the_tool_is_gone(stack: RunningStack, shop: Caller) -> None:
-    trace_id, approval_id = await request_approval(shop, 1005)
-    agent = f"/agents/{shop.headers['X-Agent-Id']}"
-    async with Browser(str(stack.environment.console_url)) as browser:
-        server = re.search(rf'href="({agent}/servers/[^"]+)"', (await browser.get(agent)).text)
-        assert server is not None
-        await browser.post(server[1], {"remove": "1", "confirmed": "1"})
-        sent = {"has_input": "1", "decision": "approved", "input.order_id": "ORD-1007", "reason": "she asked"}
-        refused = await browser.post(f"/approvals/{approval_id}/decision", sent)
-        assert "Not saved: input: cannot be edited" in extract_text(refused.text)
-        assert 'value="she asked"' in refused.text
-        given = {"decision": "approved", "confirmed": "1"}
-        done = await browser.post(f"/approvals/{approval_id}/decision", given)
-        assert "approved by operator console:local" in extract_text(done.text)
-        assert '"ORD-1007"' not in done.text
-    assert await reply_of(shop, trace_id)

@@ -73,14 +73,6 @@ async def test_page_opened_later_continues_the_what_if(browser: Browser, agent: 
     assert (await browser.get(begun.url.path)).status_code == 404, "results go with the conversation"
 
 
-async def test_a_what_if_is_stopped(browser: Browser, agent: Caller) -> None:
-    conversation = (await agent.chat("Hello")).json()["conversation_id"]
-    begun = await browser.post("/what-if", read_fields(agent, runs=conversation, do="start"))
-    stopped = await browser.post(f"{begun.url.path}/stop", {})
-    assert stopped.url.path == "/what-if"
-    assert (await browser.get(begun.url.path)).status_code == 404
-
-
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [

@@ -3,12 +3,15 @@
 import asyncio
 import signal
 
+import pytest
+
 from tests.harness import RunningStack
 from tests.system.calling import Caller, Event, MakeAgent, events_of, text_of
 
 _STREAMS = 12
 
 
+@pytest.mark.slow
 async def test_a_rolling_restart_drains_every_stream_to_its_end(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:

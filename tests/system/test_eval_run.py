@@ -71,13 +71,6 @@ async def test_the_suites_own_agent_answers_where_nobody_has_it(
     assert (code, describe_differences(results)) == (0, []), told
 
 
-async def test_another_model_is_found_to_differ(stack: RunningStack, suites: list[Suite]) -> None:
-    _, results, _ = await run_suite(stack, suites[0], "--model", "demo-load")
-    assert describe_differences(results)
-    code, results, _ = await run_suite(stack, suites[0], "--model", "no-such-model")
-    assert (code, {each.outcome for each in results}) == (1, {"failed"})
-
-
 async def test_broken_prompt_is_a_regression_with_a_reason(
     stack: RunningStack, suites: list[Suite], tmp_path: Path
 ) -> None:

@@ -3,16 +3,10 @@
 import secrets
 from typing import Any
 
-from openai import AsyncOpenAI
-
-from agentchat.runtime.postgres import acquire_connection, open_pool
-from tests.files.images import make_png
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.scanning import places_of
 from tests.system.test_erase import first_pass_over
-
-MOST_LOG_BYTES = 20 * 1024
 
 
 async def upload(caller: Caller, content: bytes, name: str) -> str:
@@ -50,36 +44,3 @@ async def test_a_files_bytes_go_with_its_last_conversation(stack: RunningStack, 
     left = await places_of(stack, [name, content])
     assert not any(left.values()), left
     assert (await caller.get(f"/v1/files/{file_id}")).status_code == 404
-
-
-async def test_sixteen_images_take_less_than_20_kib_of_the_log(stack: RunningStack, caller: Caller) -> None:
-    images = [await upload(caller, make_png(600, 1 + number), f"{number}.png") for number in range(16)]
-    plain, thread = await chat(caller, "Hello"), await chat(caller, "Hello", *images)
-
-    async def measure(conversation_id: str) -> int:
-        query = (
-            "SELECT sum(octet_length(state) + octet_length(topic)) FROM conversation_events"
-            " WHERE originator_id = %s"
-        )
-        async with open_pool(stack.environment.database_url) as pool, acquire_connection(pool) as conn:
-            row = await (await conn.execute(query, [conversation_id])).fetchone()
-        assert row is not None
-        return int(row[0])
-
-    added = await measure(thread) - await measure(plain)
-    assert 0 < added < MOST_LOG_BYTES
-
-
-async def test_the_openai_sdk_keeps_files(caller: Caller) -> None:
-    client = AsyncOpenAI(base_url=f"{caller.base_url}/openai/v1", api_key=caller.headers["X-Api-Key"])
-    async with client:
-        made = await client.files.create(
-            file=("a.csv", b"a,b\n"),
-            purpose="user_data",
-            expires_after={"anchor": "created_at", "seconds": 3600},
-        )
-        assert (made.filename, made.bytes, made.status) == ("a.csv", 4, "processed")
-        assert await client.files.retrieve(made.id) == made
-        assert (await client.files.content(made.id)).content == b"a,b\n"
-        assert made.id in [file.id async for file in client.files.list(limit=2)]
-        assert (await client.files.delete(made.id)).deleted

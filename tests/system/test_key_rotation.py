@@ -15,7 +15,7 @@ from tests.administrator import administrator
 from tests.gateway.sockets import Connection, open_connection
 from tests.harness import RunningStack
 
-ROTATIONS = 200
+ROTATIONS = 60
 
 
 async def statuses_with(gateway: Connection, *keys: str) -> list[int]:

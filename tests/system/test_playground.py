@@ -69,21 +69,6 @@ async def test_customers_conversation_is_forked_not_continued(
     await admin.refused("POST", path, body=unknown, status=400, code="invalid_request")
 
 
-async def test_what_cannot_be_said_is_refused(
-    stack: RunningStack, admin: AdminClient, make_agent: MakeAgent, starter: Caller
-) -> None:
-    agent = (await make_agent("demo-echo")).headers["X-Agent-Id"]
-    theirs = (await starter.chat("Hello")).json()["conversation_id"]
-    path = f"/agents/{agent}/messages"
-    for body, status, code in (
-        ({"message": ""}, 400, "invalid_request"),
-        ({"message": "Hello", "version": 7}, 404, "not_found"),
-        ({"message": "Hello", "fork_at": theirs}, 400, "invalid_request"),
-        ({"message": "Hello", "conversation_id": theirs}, 404, "not_found"),
-    ):
-        await admin.refused("POST", path, body=body, status=status, code=code)
-
-
 async def test_a_run_is_cancelled_by_its_conversation(admin: AdminClient, make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-load?deltas=500&delay_ms=100")
     agent = caller.headers["X-Agent-Id"]

@@ -1,14 +1,8 @@
 """A model's reasoning as its readers get it: by clients of OpenAI's APIs, again, not once it is hidden."""
 
-from typing import Any
-
 import httpx
 import pytest
 from openai import AsyncOpenAI
-from pydantic_ai import Agent
-from pydantic_ai.messages import ThinkingPart
-from pydantic_ai.models.openai import OpenAIResponsesModel
-from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentchat.administration.admin_versions import change_agent
 from agentchat.directory.agent_draft import AgentChanges
@@ -65,41 +59,6 @@ async def test_reasoning_is_streamed_apart_and_read_again(thinker: Caller) -> No
     assert saved["content"] == done["message"]["content"]
     for form in (1, 2):
         assert join_reasoning(await thinker.stream("Hello", form=form)) == ""
-
-
-async def test_openai_clients_show_reasoning(thinker: Caller) -> None:
-    async with open_client(thinker) as client:
-        body: dict[str, Any] = {"model": thinker.agent_id}
-        messages: Any = [{"role": "user", "content": QUESTION}]
-        options: Any = {"include_usage": True}
-        chunks = [
-            chunk
-            async for chunk in await client.chat.completions.create(
-                **body, messages=messages, stream=True, stream_options=options
-            )
-        ]
-        deltas = [choice.delta.model_extra or {} for chunk in chunks for choice in chunk.choices]
-        assert "".join(each.get("reasoning_content", "") for each in deltas) == THOUGHT * ROUNDS
-        assert chunks[-1].usage is not None
-        assert chunks[-1].usage.completion_tokens_details is not None
-        assert chunks[-1].usage.completion_tokens_details.reasoning_tokens
-        reply = (await client.chat.completions.create(**body, messages=messages)).choices[0].message
-        assert (reply.model_extra or {})["reasoning_content"] == THOUGHT * ROUNDS
-        async with client.responses.stream(**body, input=QUESTION) as stream:
-            events = [each async for each in stream if each.type == "response.reasoning_summary_text.delta"]
-            response = await stream.get_final_response()
-        assert "".join(each.delta for each in events) == THOUGHT * ROUNDS
-        items = [item for item in response.output if item.type == "reasoning"]
-        assert [item.summary[0].text for item in items] == [THOUGHT] * ROUNDS
-        assert "The user asks" not in response.output_text
-        assert response.usage is not None
-        assert response.usage.output_tokens_details.reasoning_tokens
-        again = (await client.responses.retrieve(response.id)).output
-        assert [item for item in again if item.type == "reasoning"] == items
-        model = OpenAIResponsesModel(thinker.agent_id, provider=OpenAIProvider(openai_client=client))
-        result = await Agent(model).run(QUESTION)
-    parts = [part for message in result.all_messages() for part in message.parts]
-    assert [part.content for part in parts if isinstance(part, ThinkingPart)] == [THOUGHT] * ROUNDS
 
 
 async def test_an_old_run_shows_none_once_the_agent_hides_it(

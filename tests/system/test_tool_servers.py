@@ -1,6 +1,5 @@
-"""Tool servers of strangers, as administrators and callers meet them: authorised by a link, and slow ones."""
+"""Tool servers of strangers, as administrators and callers meet them: authorised by a link, or away."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -14,22 +13,14 @@ from agentchat.ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.tool_runner.authorization_server import Protected, run_protected
-from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
-
-
-async def never_answer(_call: Call) -> None:
-    await asyncio.Event().wait()
 
 
 class Place:
-    """A stack, a server that wants OAuth with its authorization server, and one that takes long."""
+    """A stack, a server that wants OAuth with its authorization server."""
 
-    def __init__(
-        self, stack: RunningStack, shop: Protected, slow: ScriptedServer, http: httpx.AsyncClient
-    ) -> None:
+    def __init__(self, stack: RunningStack, shop: Protected, http: httpx.AsyncClient) -> None:
         self.stack = stack
         self.shop = shop
-        self.slow = slow
         self.http = http
 
     async def admin(self, method: str, path: str, **body: Any) -> dict[str, Any]:
@@ -63,10 +54,7 @@ class Place:
 async def place(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[Place]:
     async with AsyncExitStack() as opened:
         shop = await opened.enter_async_context(run_protected())
-        slow = await opened.enter_async_context(
-            serve_script(never_answer, [make_tool("count", readOnlyHint=True)])
-        )
-        yield Place(stack, shop, slow, http)
+        yield Place(stack, shop, http)
 
 
 async def test_a_person_who_opens_the_link_authorises_the_agent(place: Place) -> None:
@@ -83,13 +71,6 @@ async def test_a_person_who_opens_the_link_authorises_the_agent(place: Place) ->
     (used,) = (await caller.chat("Who am I?")).json()["tool_calls"]
     assert "asked with" in json.loads(used["output"])["result"]
     assert (await place.http.get(str(done.url))).status_code == 404, "its state was taken"
-
-
-async def test_call_times_out_when_its_server_says(place: Place) -> None:
-    caller = await place.agent("count", place.slow.url, max_call_seconds=1)
-    (used,) = (await caller.chat("How many?")).json()["tool_calls"]
-    assert json.loads(used["output"]) == {"error": "The tool did not answer in time."}
-    assert len(place.slow.list_calls()) == 1
 
 
 async def test_a_reply_without_a_server_says_so(place: Place) -> None:

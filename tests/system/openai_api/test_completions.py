@@ -72,18 +72,6 @@ def _notes(chunk: Any) -> list[dict[str, Any]]:
     return [note for choice in chunk.choices for note in getattr(choice.delta, "annotations", None) or ()]
 
 
-async def test_a_reply_that_was_cut_says_so(talk_to: TalkTo, make_agent: MakeAgent) -> None:
-    cut = talk_to(await make_agent("demo-echo", parameters={"max_tokens": 3}))
-    asked: dict[str, Any] = {
-        "model": cut.model,
-        "messages": [{"role": "user", "content": "a reply that is longer than three tokens"}],
-    }
-    done = await cut.client.chat.completions.create(**asked)
-    assert done.choices[0].finish_reason == "length"
-    chunks = [chunk async for chunk in await cut.client.chat.completions.create(**asked, stream=True)]
-    assert chunks[-1].choices[0].finish_reason == "length"
-
-
 async def test_a_run_that_fails_is_an_error_before_or_in_the_stream(
     talk_to: TalkTo, make_agent: MakeAgent
 ) -> None:
@@ -99,16 +87,3 @@ async def test_a_run_that_fails_is_an_error_before_or_in_the_stream(
     with pytest.raises(openai.APIError) as broken:
         _ = [chunk async for chunk in stream]
     assert broken.value.code == "provider_error"
-
-
-async def test_sampling_counts_and_the_clients_tools_do_not(talk_to: TalkTo, echo: Caller) -> None:
-    done = await talk_to(echo).client.chat.completions.create(
-        model=echo.headers["X-Agent-Id"],
-        messages=[{"role": "user", "content": [{"type": "text", "text": "hello there"}]}],
-        temperature=0,
-        max_tokens=2,
-        tools=[{"type": "function", "function": {"name": "own", "parameters": {}}}],
-        tool_choice="auto",
-        extra_body={"chat_id": "of a client"},
-    )
-    assert done.choices[0].finish_reason == "length"

@@ -1,10 +1,7 @@
 """Which conversation a request goes on with, and what its agent is shown."""
 
-import asyncio
-
 from tests.system.calling import Caller, MakeAgent
 from tests.system.openai_api.conftest import TalkTo
-from tests.system.openai_api.test_responses import ask, uuid_of
 
 
 async def test_under_a_key_what_is_shown_goes_on_where_it_was(talk_to: TalkTo, echo: Caller) -> None:
@@ -56,24 +53,6 @@ async def test_a_reply_made_again_is_in_a_fork_which_goes_on(talk_to: TalkTo, ec
     assert fresh not in (first, forked), "what it would be a fork of was deleted"
 
 
-async def test_a_try_that_came_again_makes_one_fork(talk_to: TalkTo, echo: Caller) -> None:
-    talk = talk_to(echo, "again")
-    one, first = await talk.ask("one")
-    await talk.ask("two")
-    key = {"Idempotency-Key": "fork-once"}
-    traces = set()
-    for _ in range(2):
-        again = talk_to(echo, "again")
-        again.messages = talk.messages[:2]
-        traces.add((await again.ask("zwei", **key))[1])
-    (forked,) = traces
-    async with asyncio.timeout(60):
-        while not (rows := (await echo.get("/v1/conversations", forked_from=first)).json()["data"]):  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.2)
-    assert [row["conversation_id"] for row in rows] == [forked]
-    assert (await talk.read_saved_texts(forked))[1] == one
-
-
 async def test_another_key_account_or_agent_never_finds_a_conversation(
     talk_to: TalkTo, echo: Caller, make_agent: MakeAgent
 ) -> None:
@@ -96,52 +75,6 @@ async def test_without_a_key_a_conversation_is_in_no_list(talk_to: TalkTo, echo:
         rows = [row["conversation_id"] for row in response.json()["data"]]
     assert unlisted not in rows
     assert (await talk_to(echo).read_saved_texts(unlisted))[0] == "secretly"
-
-
-async def test_the_model_sees_what_was_shown_and_the_callers_instructions(
-    talk_to: TalkTo, make_agent: MakeAgent
-) -> None:
-    talk = talk_to(await make_agent("demo-echo", system_prompt="Be kind."), "seen")
-    talk.messages = [
-        {"role": "system", "content": "Speak French."},
-        {"role": "user", "content": "Bonjour"},
-        {"role": "assistant", "content": "Salut"},
-    ]
-    raw = await talk.client.chat.completions.with_raw_response.create(
-        model=talk.model, messages=[*talk.messages, {"role": "user", "content": "again"}]
-    )
-    shorter = talk_to(talk.caller, "seen-less")
-    short = await shorter.client.chat.completions.create(
-        model=talk.model, messages=[{"role": "user", "content": "again"}]
-    )
-    more, less = raw.parse().usage, short.usage
-    assert more is not None
-    assert less is not None
-    assert more.prompt_tokens > less.prompt_tokens
-
-
-async def test_sent_back_with_the_history_it_goes_on(talk_to: TalkTo, shop: Caller) -> None:
-    talk = talk_to(shop)
-    _, first = await talk.ask("Hi, my name is Ada.")
-    reply, second = await talk.ask("What is my name?", **{"X-Conversation-Id": first})
-    _, third = await talk.ask("Thanks", **{"X-Conversation-Id": first.upper()})
-    assert first == second == third
-    assert "Ada" in reply
-    assert len(await talk.read_saved_texts(first)) == 6
-
-
-async def test_one_of_our_own_api_goes_on_with_its_history_and_without(talk_to: TalkTo, shop: Caller) -> None:
-    begun = (await shop.chat("Hi, my name is Ada.")).json()
-    own = begun["conversation_id"]
-    talk = talk_to(shop, own)
-    reply, conversation = await talk.ask("What is my name?")
-    assert (conversation, "Ada" in reply) == (own, True)
-    whole = talk_to(shop, own)
-    for message in await shop.messages(own):
-        whole.messages.append({"role": message["role"], "content": message["content"]})
-    assert (await whole.ask("Thanks"))[1] == own
-    answered = await ask(talk_to(shop, own), "What is my name?")
-    assert (uuid_of(answered), "Ada" in answered.output_text) == (own, True)
 
 
 async def test_anothers_id_is_a_name_like_any_other(talk_to: TalkTo, shop: Caller, starter: Caller) -> None:

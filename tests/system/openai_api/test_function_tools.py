@@ -31,8 +31,7 @@ async def complete(talk: Any, stream: bool, messages: list[Any], **body: Any) ->
     return {"role": "assistant", "content": content, "tool_calls": calls, "finish": finish}
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("key", [None, "client-tools"])
+@pytest.mark.parametrize(("stream", "key"), [(False, None), (True, "client-tools")])
 async def test_a_function_is_called_answered_and_remembered(
     talk_to: TalkTo, shop: Caller, stream: bool, key: str | None
 ) -> None:
@@ -62,8 +61,7 @@ async def test_a_function_is_called_answered_and_remembered(
         assert [each["content"] for each in saved[::2]] == [ASK, "Thanks!"], "one conversation"
 
 
-@pytest.mark.parametrize("way", ["previous", "full"])
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("way", "stream"), [("previous", True), ("full", False)])
 async def test_a_response_calls_a_function_and_its_output_resumes(
     talk_to: TalkTo, shop: Caller, way: str, stream: bool
 ) -> None:
@@ -112,14 +110,15 @@ async def test_required_forces_a_call_of_one_of_several(talk_to: TalkTo, make_ag
 async def test_pydantic_ai_runs_its_function_tools(talk_to: TalkTo, shop: Caller) -> None:
     # Imported at a module's top, Pydantic AI would cost every process of the tests a second.
     from pydantic_ai import Agent
-    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
     class Place(BaseModel):
         place: str
 
     talk = talk_to(shop)
-    model = OpenAIChatModel(talk.model, provider=OpenAIProvider(openai_client=talk.client))
+    provider = OpenAIProvider(openai_client=talk.client)
+    model = OpenAIChatModel(talk.model, provider=provider)
     shown: list[str] = []
 
     def show_map(place: str) -> str:
@@ -129,5 +128,6 @@ async def test_pydantic_ai_runs_its_function_tools(talk_to: TalkTo, shop: Caller
     result = await Agent(model, tools=[show_map]).run(ASK)
     assert len(shown) == 1
     assert "Ulm" in result.output
-    structured = await Agent(model, output_type=Place).run("Hello")
-    assert isinstance(structured.output, Place), "one forced function stays a structured reply"
+    for each in (model, OpenAIResponsesModel(talk.model, provider=provider)):
+        structured = await Agent(each, output_type=Place).run("Hello")
+        assert isinstance(structured.output, Place), "one forced function stays a structured reply"

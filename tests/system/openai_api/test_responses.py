@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import openai
-import pytest
 from openai.types.responses import Response
 
 from tests.system.calling import Caller, MakeAgent
@@ -47,41 +45,6 @@ async def test_a_response_is_the_saved_reply_with_the_tools_that_ran(talk_to: Ta
     assert (again.status, again.usage) == ("completed", done.usage)
 
 
-async def test_a_response_that_is_read_again_names_the_model_that_was_asked(
-    talk_to: TalkTo, make_agent: MakeAgent
-) -> None:
-    agent = await make_agent("demo-load?deltas=40&delay_ms=50", name="Sales/Read again")
-    client = talk_to(agent).client
-    begun = await client.responses.create(model="Sales/Read again", input="hi", background=True)
-    assert begun.model == "Sales/Read again"
-    events = await client.responses.retrieve(begun.id, stream=True)
-    models = {event.response.model for event in [each async for each in events] if hasattr(event, "response")}
-    done = await client.responses.retrieve(begun.id)
-    assert (models, done.model, done.status) == ({"Sales/Read again"}, "Sales/Read again", "completed")
-
-
-async def test_stream_has_every_event_in_order(talk_to: TalkTo, shop: Caller) -> None:
-    events = await stream_events(talk_to(shop), ORDER)
-    kinds = [event.type for event in events]
-    assert kinds[:2] == ["response.created", "response.in_progress"]
-    assert kinds[-1] == "response.completed"
-    numbers = [event.sequence_number for event in events]
-    assert numbers == sorted(set(numbers))
-    done = events[-1].response
-    whole = await talk_to(shop).client.responses.retrieve(done.id)
-    assert done.output == whole.output
-    deltas = "".join(event.delta for event in events if event.type == "response.output_text.delta")
-    assert deltas == done.output_text
-    told = [kind for kind in kinds if "mcp_call" in kind]
-    assert told == [
-        "response.mcp_call.in_progress",
-        "response.mcp_call_arguments.done",
-        "response.mcp_call.completed",
-    ]
-    ended = [event.item for event in events if event.type == "response.output_item.done"]
-    assert ended == done.output
-
-
 async def test_what_is_new_goes_on_behind_a_response_or_in_its_conversation(
     talk_to: TalkTo, make_agent: MakeAgent
 ) -> None:
@@ -101,33 +64,6 @@ async def test_what_is_new_goes_on_behind_a_response_or_in_its_conversation(
     onward = await ask(talk, "three again", previous_response_id=aside.id)
     assert onward.conversation == aside.conversation
     assert len(await talk.read_saved_texts(uuid_of(first))) == 6
-
-
-async def test_name_and_history_find_the_conversation(talk_to: TalkTo, make_agent: MakeAgent) -> None:
-    talk = talk_to(await make_agent("demo-echo"), "named-responses")
-    first = await ask(talk, "one")
-    items = [
-        {"role": "user", "content": "one"},
-        *first.model_dump()["output"],
-        {"role": "user", "content": "2"},
-    ]
-    second = await ask(talk, items)
-    assert second.conversation == first.conversation
-    chat = talk_to(talk.caller, "named-responses")
-    chat.messages = [
-        {"role": "user", "content": "one"},
-        {"role": "assistant", "content": first.output_text},
-        {"role": "user", "content": "2"},
-        {"role": "assistant", "content": second.output_text},
-    ]
-    _, conversation = await chat.ask("three")
-    assert conversation == uuid_of(first), "whichever of the two APIs it is"
-
-
-async def test_what_is_not_to_be_stored_is_in_no_list(talk_to: TalkTo, make_agent: MakeAgent) -> None:
-    talk = talk_to(await make_agent("demo-echo"))
-    assert uuid_of(await ask(talk, "hi", store=False))[14] == "8", "which is what an unlisted one has there"
-    assert uuid_of(await ask(talk, "hi"))[14] == "7"
 
 
 async def test_one_in_the_background_is_asked_for_later_and_cancelled(
@@ -154,31 +90,6 @@ async def test_one_in_the_background_is_asked_for_later_and_cancelled(
     assert again.status == "cancelled", "what has ended stays as it is"
     assert again.output_text
     assert again.model_dump()["output"][-1]["status"] == "incomplete"
-
-
-async def test_responses_of_others_and_unknown_ones_are_not_found(
-    talk_to: TalkTo, echo: Caller, starter: Caller
-) -> None:
-    mine = await ask(talk_to(echo), "hi")
-    theirs = talk_to(starter, max_retries=0)
-    unknown = f"resp_{'0' * 31}1"
-    for talk, response_id in ((theirs, mine.id), (talk_to(echo), unknown), (talk_to(echo), "resp_")):
-        for call in (talk.client.responses.retrieve, talk.client.responses.cancel):
-            with pytest.raises(openai.NotFoundError):
-                await call(response_id)
-    with pytest.raises(openai.BadRequestError) as refused:
-        await ask(theirs, "hi", previous_response_id=mine.id)
-    assert refused.value.param == "previous_response_id"
-    assert mine.conversation is not None
-    with pytest.raises(openai.NotFoundError):
-        await ask(theirs, "hi", conversation=mine.conversation.id)
-    for wrong in ({"stream": "yes"}, {"stream": "true", "starting_after": "-1"}, {"starting_after": "1"}):
-        refused_query = await echo.http.get(
-            f"{echo.base_url}/openai/v1/responses/{mine.id}",
-            params=wrong,
-            headers={"Authorization": f"Bearer {echo.headers['X-Api-Key']}"},
-        )
-        assert refused_query.status_code == 400
 
 
 Items = list[dict[str, Any]]
@@ -211,29 +122,3 @@ async def test_each_turn_goes_on_in_the_conversation_of_the_reply_before(
     assert "Ada" in third.output_text
     said = [each["content"] for each in await shop.messages(uuid_of(first))]
     assert said[::2] == ["Hi, my name is Ada.", "Where is my order ORD-1001?", "What is my name?"]
-
-
-async def test_an_edited_message_goes_on_in_a_fork(talk_to: TalkTo, shop: Caller) -> None:
-    talk, items = talk_to(shop), Items()
-    first = await turn(talk, items, "Hi, my name is Ada.")
-    await turn(talk, items, "Thanks")
-    edited = await ask(talk, [items[0], *references(first), user("What is my name?")])
-    assert uuid_of(edited) != uuid_of(first)
-    assert "Ada" in edited.output_text
-
-
-async def test_a_call_alone_names_no_reply(talk_to: TalkTo, shop: Caller) -> None:
-    talk = talk_to(shop)
-    first = await ask(talk, "Where is my order ORD-1001?")
-    (call,) = [item.id for item in first.output if item.type == "mcp_call"]
-    with pytest.raises(openai.BadRequestError) as refused:
-        await ask(talk, [user("Hello"), {"type": "item_reference", "id": call}, user("Thanks")])
-    assert refused.value.param == "input[1].id"
-
-
-async def test_anothers_reply_is_not_found(talk_to: TalkTo, shop: Caller, starter: Caller) -> None:
-    first = await ask(talk_to(starter), "Hello")
-    with pytest.raises(openai.BadRequestError) as refused:
-        await ask(talk_to(shop), [user("Hello"), *references(first), user("Thanks")])
-    assert refused.value.param == "input[1].id"
-    assert "Hello" not in str(refused.value)

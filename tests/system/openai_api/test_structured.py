@@ -50,15 +50,6 @@ async def test_a_completion_is_parsed(talk_to: TalkTo, shop: Caller) -> None:
     assert Where.model_validate_json(saved) == message.parsed
 
 
-async def test_a_stream_is_parsed(talk_to: TalkTo, shop: Caller) -> None:
-    talk = talk_to(shop)
-    async with talk.client.chat.completions.stream(
-        model=talk.model, messages=[{"role": "user", "content": ORDER}], response_format=Where
-    ) as stream:
-        done = await stream.get_final_completion()
-    assert done.choices[0].message.parsed is not None
-
-
 async def test_a_response_is_parsed_and_goes_on_in_text(talk_to: TalkTo, shop: Caller) -> None:
     talk = talk_to(shop)
     first = await talk.client.responses.parse(model=talk.model, input=ORDER, text_format=Where)
@@ -71,11 +62,6 @@ async def test_a_response_is_parsed_and_goes_on_in_text(talk_to: TalkTo, shop: C
         json.loads(second.output_text)
     third: Any = {"model": talk.model, "input": ORDER, "text": {"format": OBJECT}}
     assert isinstance(json.loads((await talk.client.responses.create(**third)).output_text), dict)
-
-
-async def test_any_object_is_one(talk_to: TalkTo, shop: Caller) -> None:
-    done = await complete(talk_to(shop), OBJECT)
-    assert isinstance(json.loads(done.choices[0].message.content), dict)
 
 
 async def test_an_agents_own_schema_needs_no_leave(talk_to: TalkTo, make_agent: MakeAgent) -> None:
