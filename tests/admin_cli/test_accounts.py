@@ -63,6 +63,15 @@ def test_what_would_be_orphaned_is_named_and_needs_force(cli: Cli) -> None:
     assert cli("DELETE", f"/accounts/{account}", "force=true").code == 0
 
 
+def test_tokens_are_listed_with_their_accounts(cli: Cli) -> None:
+    account = cli.account("Limited")
+    assert cli("tokens", "create", "ada-list", "--role", "viewer", "--account", account).code == 0
+    assert cli("tokens", "create", "bob-list", "--role", "owner").code == 0
+    ada, bob = cli("tokens", "list").out.splitlines()[-2:]
+    assert ada.endswith(account)
+    assert bob.endswith("all")
+
+
 def test_every_change_names_the_user_in_the_audit(cli: Cli) -> None:
     account = cli.account("Before")
     cli.json("PATCH", f"/accounts/{account}", "name=After")

@@ -42,6 +42,9 @@ def test_all_accounts_are_listed_and_one_of_them(cli: Cli, imports: dict[str, Im
     shop = imports["shop"]
     assert ids(cli, "/conversations", f"account_id={shop.account}") == [shop.conversation]
     assert shop.conversation in cli("GET", "/conversations", f"account_id={shop.account}").out
+    (read,) = cli.json("GET", "/audit", "kind=conversations", "limit=1")["data"]
+    assert (read["action"], read["subject"]) == ("read", "/conversations")
+    assert read["after"] == {"conversations": [shop.conversation]}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from agentchat.client import errors, models, stream_events
 from agentchat.client.responses import build_error
-from agentchat.contracts import http, run_results, values, webhooks
+from agentchat.contracts import approval_bodies, http, run_results, values, webhooks
 from agentchat.conversations.queries.conversation_filters import ConversationRow
 
 SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
@@ -16,9 +16,9 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Approval, values.ApprovalNeeded),
     (models.Elicitation, values.Elicitation),
     (models.Conversation, ConversationRow),
-    (models.ApprovalRequest, http.Approval),
-    (models.ApprovalTool, http.ApprovalTool),
-    (models.Decision, http.DecisionMade),
+    (models.ApprovalRequest, approval_bodies.Approval),
+    (models.ApprovalTool, approval_bodies.ApprovalTool),
+    (models.Decision, approval_bodies.DecisionMade),
     (models.WebhookDelivery, webhooks.Delivery),
     (models.WebhookAttempt, webhooks.Attempt),
     (errors.FieldError, http.FieldError),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentchat.administration.approval_details import CallResult, build_details
 from agentchat.console.pages.approvals_page import build_question
-from agentchat.contracts import events, http
+from agentchat.contracts import approval_bodies, events
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Elicitation, ToolSpec
 from agentchat.conversations.queries.find_approvals import FoundApproval
@@ -86,13 +86,13 @@ def build_found(*following: events.Event) -> FoundApproval:
     """The approval `a` of a run with these events after the request."""
     told = [build_conversation_started(), *request_call("one", "a"), *following]
     (run,) = build_run(*told).runs
-    approval = http.Approval(
+    approval = approval_bodies.Approval(
         id="a",
         status="pending",
         trace_id=run.trace_id,
         conversation_id="c",
         agent_id="agent-1",
-        tool=http.ApprovalTool(name="get_order", server="shop"),
+        tool=approval_bodies.ApprovalTool(name="get_order", server="shop"),
         input={"order": 1},
         requested_at=AT,
         expires_at=LATER,
@@ -129,7 +129,7 @@ def test_same_are_of_the_same_tool_and_input() -> None:
         own,
         replace(own, id="b", conversation_id="d"),
         replace(own, id="c", input={"order": 2}),
-        replace(own, id="d", tool=http.ApprovalTool(name="get_order", server="other")),
+        replace(own, id="d", tool=approval_bodies.ApprovalTool(name="get_order", server="other")),
     ]
     assert build_details(found, None, others).same_pending == ("b",)
 
@@ -153,6 +153,6 @@ def test_a_decision_is_asked_in_words(decision: dict[str, Any], elicits: bool, t
     approval = build_found().approval
     if elicits:
         approval = replace(approval, elicitation=Elicitation(message="Why?", requested_schema={}))
-    question = build_question(approval, msgspec.convert(decision, http.DecisionBody))
+    question = build_question(approval, msgspec.convert(decision, approval_bodies.DecisionBody))
     assert text in f"{question.title} {question.text}"
     assert question.text.endswith("It cannot be taken back.")

@@ -70,6 +70,11 @@ def test_export_command_writes_a_private_file_or_a_pipe(replay: Commands, tmp_pa
     ]
     piped = replay.run("export", "conversations", conversation.conversation_id, conversation.conversation_id)
     assert piped.out.encode().splitlines()[1:-1] == exported
+    with psycopg.connect(replay.url) as conn:
+        rows = conn.execute(
+            "SELECT kind, subject_name FROM audit_log WHERE subject = %s", [account]
+        ).fetchall()
+        assert ("conversations", "Ada") in rows, "an export is in the audit log"
 
 
 def test_rows_are_those_of_the_view_by_its_filters(replay: Commands, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import psycopg
 import pytest
 
-from agentchat.contracts import http, wire
+from agentchat.contracts import approval_bodies, wire
 from agentchat.contracts.values import InputAsked
 from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, decide_approval
 from agentchat.conversations.queries.current_activity import load_activity
@@ -25,7 +25,7 @@ from tests.conversations.test_approvals import ADA, SOON, ask, build_elicitation
 pytestmark = pytest.mark.usefixtures("empty_database")
 
 
-async def list_shown(pool: Pool, **those: str) -> list[http.Approval]:
+async def list_shown(pool: Pool, **those: str) -> list[approval_bodies.Approval]:
     return await list_approvals(pool, ACCOUNT, limit=10, **those)
 
 

@@ -73,7 +73,7 @@ async def test_every_version_of_every_agent_opens_under_the_new_key_alone(
     await _change(conn, account, agents[0], BEFORE, name="Other")
     bare = await create_agent(conn, BEFORE, account, AgentDraft(name="Bare", model="m"), actor="test")
     done = await reseal(pool, BOTH, actor="test")
-    assert (done.rows, done.values, done.resealed, done.unopened) == (6, 12, 12, [])
+    assert (done.rows, done.values, done.resealed, done.unopened) == (7, 12, 12, [])
     assert await _is_opened_by_new_key(pool, account, agents[0], 1, "sk-ant-0")
     assert await _is_opened_by_new_key(pool, account, agents[0], 2, "sk-ant-0")
     assert all(
@@ -98,12 +98,12 @@ async def test_keys_of_fall_backs_are_sealed_again(pool: Pool, conn: Connection,
 async def test_second_reseal_changes_nothing_and_adds_no_audit_row(
     pool: Pool, conn: Connection, account: str
 ) -> None:
-    agent = await _make(conn, account)
+    await _make(conn, account)
     rows = "SELECT subject, after::text FROM audit_log WHERE action = 'reseal' ORDER BY id"
     before = await (await conn.execute(rows)).fetchall()
     await reseal(pool, BOTH, actor="test")
     after = await (await conn.execute(rows)).fetchall()
-    assert after[len(before) :] == [(BOTH.key_id, f'{{"row":"{agent}","values":2}}')]
+    assert after[len(before) :] == [(BOTH.key_id, '{"table":"agent_versions","values":2}')]
     again = await reseal(pool, BOTH, actor="test")
     assert again.values == 2
     assert again.resealed == 0

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from agentchat.contracts import ids, updates
+from agentchat.contracts.approval_bodies import DecisionBody
 from agentchat.contracts.examples import CONVERSATION, SOURCE, TRACE
-from agentchat.contracts.http import DecisionBody
 from agentchat.contracts.updates import (
     Broken,
     NextRound,

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from openai.types.responses import ResponseError
 
+from agentchat.contracts.approval_bodies import DecisionBody
 from agentchat.contracts.examples import SOURCE
-from agentchat.contracts.http import DecisionBody
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.updates import (
     CANCELLED,

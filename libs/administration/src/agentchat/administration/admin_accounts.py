@@ -5,7 +5,7 @@ import psycopg
 
 from agentchat.administration import admin_conversations, admin_plans, holdings
 from agentchat.administration.admin import IS_IN_LIMIT, Admin
-from agentchat.administration.admin_rows import fetch_one, fetch_page, normalize_name, write
+from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name, write
 from agentchat.administration.admin_values import Account, AccountChanges, Deletion, NewAccount, Page
 from agentchat.administration.admin_versions import delete_agent
 from agentchat.administration.agent_rows import list_agents
@@ -117,10 +117,7 @@ async def find_account(conn: Connection, account_id: str, *, lock: bool = False)
     """
     account_id = parse_id("account", account_id)
     query = f"{_ACCOUNT} WHERE account_id = %s{' FOR UPDATE' if lock else ''}"
-    found = await fetch_one(conn, Account, query, [account_id])
-    if found is None:
-        raise NotFound("account", account_id)
-    return found
+    return await find_row(conn, Account, query, [account_id], "account", account_id)
 
 
 async def find_named_account(conn: Connection, account_id: str) -> str:

@@ -11,7 +11,7 @@ from agentchat.administration.approval_details import ApprovalDetails, build_det
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
 from agentchat.bus.commands import decide_approval
-from agentchat.contracts import http
+from agentchat.contracts import approval_bodies
 from agentchat.contracts.admin_errors import Disallowed, Invalid, NotFound, Unavailable
 from agentchat.contracts.messages import DecideApproval
 from agentchat.contracts.text import clean_json, clean_text
@@ -31,7 +31,7 @@ async def page(
     conversation_id: OfConversation | None = None,
     after: After | None = None,
     limit: Limit = 20,
-) -> Page[http.Approval]:
+) -> Page[approval_bodies.Approval]:
     """List the tool calls that need approval, the newest first. Raises Invalid, Unavailable."""
     if status is not None and status not in STATES:
         raise Invalid("status", f"must be one of {', '.join(STATES)}")
@@ -61,7 +61,7 @@ async def get(admin: Admin, approval_id: str) -> ApprovalDetails:
     return build_details(found, spec, pending)
 
 
-async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> ApprovalDetails:
+async def decide(admin: Admin, approval_id: str, body: approval_bodies.DecisionBody) -> ApprovalDetails:
     """Approve or deny a tool call, whatever its agent's `approvers` are.
 
     Raises NotFound, Invalid, Disallowed, Unavailable.
@@ -87,7 +87,7 @@ async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> App
     return await get(admin, approval_id)
 
 
-def normalize_decision(body: http.DecisionBody) -> http.DecisionBody:
+def normalize_decision(body: approval_bodies.DecisionBody) -> approval_bodies.DecisionBody:
     """Replace characters of a decision that cannot be stored. Raises Invalid."""
     if body.input is not None and body.decision == "denied":
         raise Invalid("input", "must be left out of a denial")

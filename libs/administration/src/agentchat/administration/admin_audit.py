@@ -1,4 +1,4 @@
-"""Read the audit log: who changed what, and when."""
+"""Read the audit log: who changed what, who read which conversations, and when."""
 
 from typing import Any
 
@@ -33,6 +33,15 @@ async def page(
     async with admin.connection() as conn:
         found = await fetch_page(conn, AuditRow, query, asked, limit)
     return msgspec.structs.replace(found, items=tuple(map(_decode_row, found.items)))
+
+
+async def record_read(admin: Admin, path: str, found: Any) -> None:
+    """Record that the actor reads texts of the conversations that a route has found. Raises Unavailable."""
+    items = found.items if isinstance(found, Page) else (found,)
+    ids = dict.fromkeys(getattr(each, "conversation_id", None) or each.id for each in items)
+    if ids:
+        async with admin.connection() as conn:
+            await admin.note(conn, "read", "conversations", path, after={"conversations": list(ids)})
 
 
 def _decode_row(row: AuditRow) -> AuditRow:

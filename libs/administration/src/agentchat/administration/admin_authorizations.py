@@ -6,13 +6,13 @@ import msgspec
 
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_mcp_servers import get_named_server
-from agentchat.administration.admin_rows import fetch_one
+from agentchat.administration.admin_rows import find_row
 from agentchat.administration.admin_values import Deletion
 from agentchat.administration.agent_rows import AgentRow, find_agent
 from agentchat.administration.checked_input import validate
 from agentchat.administration.parameters import DryRun
 from agentchat.contracts import subjects
-from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
+from agentchat.contracts.admin_errors import Conflict, Invalid
 from agentchat.contracts.authorizations import AuthorizationLinked, AuthorizeServer, derive_callback
 from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.contracts.ids import make_id
@@ -169,9 +169,7 @@ def _check_body(body: AuthorizationBody) -> None:
 
 
 async def _load_shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthorization:
-    kept = await fetch_one(conn, _Row, _GET, [row.agent_id, name])
-    if kept is None:
-        raise NotFound(_KIND, name[:100])
+    kept = await find_row(conn, _Row, _GET, [row.agent_id, name], _KIND, name[:100])
     settings = msgspec.json.decode(kept.settings, type=OAuthSettings)
     others = msgspec.structs.asdict(kept)
     del others["settings"]

@@ -4,7 +4,7 @@ import msgspec
 
 from agentchat.administration import admin_knowledge as bases
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import fetch_one, fetch_page
+from agentchat.administration.admin_rows import fetch_page, find_row
 from agentchat.administration.admin_values import (
     Deletion,
     Document,
@@ -16,7 +16,7 @@ from agentchat.administration.admin_values import (
 from agentchat.administration.checked_input import parse_id, parse_number, validate
 from agentchat.administration.knowledge_rows import delete_documents, find_base
 from agentchat.administration.parameters import After, DryRun, Limit
-from agentchat.contracts.admin_errors import NotFound, Use
+from agentchat.contracts.admin_errors import Use
 from agentchat.knowledge.documents import Chunk
 from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.knowledge.importing import importer
@@ -96,10 +96,9 @@ async def _find(conn: Connection, knowledge_base_id: str, document_id: str) -> D
     base = await find_base(conn, knowledge_base_id)
     document_id = parse_id("document", document_id)
     query = f"{_DOCUMENT} AND document_id = %(document)s"
-    found = await fetch_one(conn, Document, query, {"base": base.id, "document": document_id})
-    if found is None:
-        raise NotFound("document", document_id)
-    return found
+    return await find_row(
+        conn, Document, query, {"base": base.id, "document": document_id}, "document", document_id
+    )
 
 
 _DOCUMENT = """

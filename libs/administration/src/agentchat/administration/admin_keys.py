@@ -6,7 +6,7 @@ import psycopg
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_one, fetch_page, normalize_name, write
+from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name, write
 from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
@@ -123,10 +123,7 @@ async def _find_key(conn: Connection, key_id: str, *, lock: bool = False) -> Key
     """Find a key, also a revoked one; `lock` locks its row for the transaction. Raises NotFound."""
     key_id = parse_id("key", key_id)
     query = f"{_KEY} WHERE key_id = %s{' FOR UPDATE' if lock else ''}"
-    found = await fetch_one(conn, Key, query, [key_id])
-    if found is None:
-        raise NotFound("key", key_id)
-    return found
+    return await find_row(conn, Key, query, [key_id], "key", key_id)
 
 
 def _check_not_revoked(key: Key) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_all, fetch_one, fetch_page, write
+from agentchat.administration.admin_rows import fetch_all, fetch_page, find_row, write
 from agentchat.administration.admin_values import Deletion, NewPlan, Page, PlanChanges
 from agentchat.administration.checked_input import check_storable, validate
 from agentchat.administration.holdings import NAMES
@@ -87,10 +87,7 @@ async def _find_plan(conn: Connection, name: str, *, lock: bool = False) -> Plan
     except Invalid:
         raise NotFound("plan", "with characters that are in no name") from None
     query = f"{_PLAN} WHERE name = %s{' FOR UPDATE' if lock else ''}"
-    found = await fetch_one(conn, Plan, query, [name])
-    if found is None:
-        raise NotFound("plan", name[:100])
-    return found
+    return await find_row(conn, Plan, query, [name], "plan", name[:100])
 
 
 _COLUMNS = ", ".join(Plan.__struct_fields__)

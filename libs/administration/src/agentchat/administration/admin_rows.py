@@ -8,7 +8,7 @@ from psycopg import sql
 
 from agentchat.administration.admin_values import Page
 from agentchat.administration.parameters import MOST_PAGE
-from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.text import is_line
 from agentchat.runtime.postgres import Connection
 
@@ -26,12 +26,19 @@ async def fetch_all(
     return [kind(**dict(zip(fields, row, strict=True))) for row in await cursor.fetchall()]
 
 
-async def fetch_one(
-    conn: Connection, kind: type[S], query: str, parameters: Sequence[Any] | Mapping[str, Any]
-) -> S | None:
-    """Fetch the first row as a struct; None if there is none."""
+async def find_row(
+    conn: Connection,
+    kind: type[S],
+    query: str,
+    parameters: Sequence[Any] | Mapping[str, Any],
+    what: str,
+    name: str,
+) -> S:
+    """Fetch the first row as a struct. Raises NotFound, of a `what` with this name."""
     found = await fetch_all(conn, kind, query, parameters)
-    return found[0] if found else None
+    if not found:
+        raise NotFound(what, name)
+    return found[0]
 
 
 async def fetch_page(

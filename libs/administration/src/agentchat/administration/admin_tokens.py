@@ -8,7 +8,7 @@ import psycopg
 
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_accounts import find_account
-from agentchat.administration.admin_rows import fetch_one, fetch_page
+from agentchat.administration.admin_rows import fetch_page, find_row
 from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.checked_input import validate
 from agentchat.administration.parameters import After, DryRun, Limit
@@ -85,9 +85,8 @@ async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -
 async def revoke(admin: Admin, name: str, *, dry_run: DryRun = False) -> Deletion:
     """Revoke a token: it and its sessions in the console end at the next request. Raises NotFound."""
     async with admin.transaction() as conn:
-        before = await fetch_one(conn, NamedToken, f"{_SHOWN} WHERE name = %s FOR UPDATE", [name])
-        if before is None:
-            raise NotFound("token", name[:80])
+        query = f"{_SHOWN} WHERE name = %s FOR UPDATE"
+        before = await find_row(conn, NamedToken, query, [name], "token", name[:80])
         if not dry_run and before.revoked_at is None:
             await conn.execute("UPDATE admin_tokens SET revoked_at = now() WHERE name = %s", [name])
             await admin.note(conn, "revoke", "token", name, before={"role": before.role})

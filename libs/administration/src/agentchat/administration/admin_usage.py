@@ -10,6 +10,7 @@ from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_values import Account
 from agentchat.administration.parameters import Month, WithLines
 from agentchat.contracts.admin_errors import Invalid, NotFound
+from agentchat.contracts.values import TOKEN_KINDS
 from agentchat.conversations.projections.conversations_table import (
     NOTHING,
     AccountStorage,
@@ -20,6 +21,7 @@ from agentchat.conversations.queries.account_usage import read_current_month
 from agentchat.directory.plans import Plan
 from agentchat.files.file_store import sum_file_bytes
 
+_SUMS = ("tokens", *TOKEN_KINDS, "runs", "failed", "cancelled", "unpriced")
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
@@ -115,19 +117,11 @@ def _sum_up(
     listed: bool,
 ) -> MonthUsage:
     return MonthUsage(
+        **{name: sum(getattr(line, name) for line in lines) for name in _SUMS},
         account_id=account_id,
         month=month,
-        tokens=sum(line.tokens for line in lines),
-        input_tokens=sum(line.input_tokens for line in lines),
-        cache_read_tokens=sum(line.cache_read_tokens for line in lines),
-        cache_creation_tokens=sum(line.cache_creation_tokens for line in lines),
-        output_tokens=sum(line.output_tokens for line in lines),
         limit=None if plan is None else plan.tokens_per_month,
-        runs=sum(line.runs for line in lines),
-        failed=sum(line.failed for line in lines),
-        cancelled=sum(line.cancelled for line in lines),
         cost=round(sum(line.cost for line in lines), 10),
-        unpriced=sum(line.unpriced for line in lines),
         currency=admin.currency,
         budget=budget,
         lines=tuple(lines) if listed else (),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from agentchat.administration.admin import IS_IN_LIMIT, Admin
-from agentchat.administration.admin_rows import fetch_all, fetch_one
+from agentchat.administration.admin_rows import fetch_all, find_row
 from agentchat.administration.admin_values import Agent, SecretHint, ShownFallback, ShownServer
 from agentchat.administration.checked_input import parse_id
 from agentchat.contracts.admin_errors import NotFound
@@ -90,10 +90,8 @@ async def find_agent(
     cursor = await conn.execute(f"SELECT FROM agents WHERE agent_id = %s{held}", [agent_id])
     if await cursor.fetchone() is None:
         raise NotFound("agent", agent_id)
-    row = await fetch_one(conn, AgentRow, _VERSION, {"agent": agent_id, "version": version})
-    if row is None:
-        raise NotFound("version", str(version))
-    return row
+    asked = {"agent": agent_id, "version": version}
+    return await find_row(conn, AgentRow, _VERSION, asked, "version", str(version))
 
 
 async def list_agents(

@@ -1,9 +1,8 @@
 """Read and delete knowledge bases as they are stored."""
 
-from agentchat.administration.admin_rows import fetch_one, record
+from agentchat.administration.admin_rows import find_row, record
 from agentchat.administration.admin_values import KnowledgeBase
 from agentchat.administration.checked_input import parse_id
-from agentchat.contracts.admin_errors import NotFound
 from agentchat.runtime.postgres import Connection
 
 _PORTION = 2000  # chunks that one statement deletes, so that it stays within its time
@@ -19,10 +18,7 @@ async def find_base(conn: Connection, knowledge_base_id: str, *, lock: bool = Fa
     if lock:
         await conn.execute("SELECT FROM knowledge_bases WHERE knowledge_base_id = %s FOR UPDATE", [base_id])
     query = f"{BASE} WHERE b.knowledge_base_id = %s GROUP BY b.knowledge_base_id"
-    found = await fetch_one(conn, KnowledgeBase, query, [base_id])
-    if found is None:
-        raise NotFound("knowledge base", base_id)
-    return found
+    return await find_row(conn, KnowledgeBase, query, [base_id], "knowledge base", base_id)
 
 
 async def lock_base(conn: Connection, account_id: str, knowledge_base_id: str) -> bool:

@@ -1,8 +1,8 @@
 """Seal every value again under the current secret key, after that was changed, while services run.
 
-An agent, or a webhook endpoint, with its values is one transaction, so it may be broken off anywhere and run
-again. Its row is locked: a change of an agent, which copies secrets from version to version, comes before or
-after it. Rows of authorizations are locked too: a worker may just have got a token.
+A portion of a table is one transaction, so it may be broken off anywhere and run again. Its rows are locked,
+and the agents that they belong to: a change of an agent, which copies secrets from version to version, comes
+before or after it.
 """
 
 from collections.abc import Callable
@@ -22,52 +22,53 @@ from agentchat.webhooks.endpoints import build_seal_owner as endpoint_owner
 
 _SECONDS = 60.0
 _PASSES = 10
+_PORTION = 500
+_OF_AGENTS: LiteralString = "JOIN agents USING (agent_id)"
 
 
 class SealedTable(msgspec.Struct, frozen=True):
-    """A table with sealed columns. `owner` gives what a value is bound to, by account, key and column."""
+    """A table with sealed columns, and the `join` that gives the rows their account.
+
+    `owner` gives what a value is bound to, by account, key and column.
+    """
 
     name: LiteralString
     keys: tuple[LiteralString, ...]
     columns: tuple[LiteralString, ...]
     owner: Callable[[str, tuple[Any, ...], str], str]
+    join: LiteralString = ""
 
 
 _PURPOSES = {"secrets": SECRETS, "link": PENDING}
 
-SEALED: dict[tuple[LiteralString, LiteralString], tuple[SealedTable, ...]] = {
-    ("agents", "agent_id"): (
-        SealedTable(
-            "agent_versions",
-            ("agent_id", "version"),
-            ("provider_key", "fallback_keys", "mcp_headers"),
-            lambda account, key, column: seal_owner(account, key[0], column),
-        ),
-        SealedTable(
-            "mcp_authorizations",
-            ("agent_id", "server"),
-            ("secrets", "link"),
-            lambda account, key, column: ToolServerKey(account, *key).seal_owner(_PURPOSES[column]),
-        ),
+SEALED = (
+    SealedTable(
+        "agent_versions",
+        ("agent_id", "version"),
+        ("provider_key", "fallback_keys", "mcp_headers"),
+        lambda account, key, column: seal_owner(account, key[0], column),
+        _OF_AGENTS,
     ),
-    ("run_secrets", "trace_id"): (
-        SealedTable(
-            "run_secrets",
-            ("trace_id",),
-            ("sealed",),
-            lambda account, key, _: build_secrets_owner(account, key[0]),
-        ),
+    SealedTable(
+        "mcp_authorizations",
+        ("agent_id", "server"),
+        ("secrets", "link"),
+        lambda account, key, column: ToolServerKey(account, *key).seal_owner(_PURPOSES[column]),
+        _OF_AGENTS,
     ),
-    ("webhook_endpoints", "endpoint_id"): (
-        SealedTable(
-            "webhook_endpoints",
-            ("endpoint_id",),
-            ("secret", "previous_secret"),
-            lambda account, key, _: endpoint_owner(account, key[0]),
-        ),
+    SealedTable(
+        "run_secrets",
+        ("trace_id",),
+        ("sealed",),
+        lambda account, key, _: build_secrets_owner(account, key[0]),
     ),
-}
-"""Map each table whose rows are locked, with the column of its id, to the tables of its sealed values."""
+    SealedTable(
+        "webhook_endpoints",
+        ("endpoint_id",),
+        ("secret", "previous_secret"),
+        lambda account, key, _: endpoint_owner(account, key[0]),
+    ),
+)
 
 
 class Unopened(msgspec.Struct, frozen=True):
@@ -99,93 +100,75 @@ async def reseal(pool: Pool, sealer: Sealer, *, actor: str, dry_run: bool = Fals
     """
     resealed, found = 0, Resealed()
     for _ in range(_PASSES):
-        a_pass = _Pass(pool, sealer, actor, dry_run=dry_run)
-        await a_pass.run()
-        found, resealed = a_pass.found, resealed + a_pass.found.resealed
+        found = Resealed()
+        for table in SEALED:
+            after: tuple[Any, ...] | None = ()
+            while after is not None:
+                async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+                    before = found.resealed
+                    after = await _reseal_portion(conn, sealer, table, after, found, dry_run=dry_run)
+                    if found.resealed > before and not dry_run:
+                        shown = {"table": table.name, "values": found.resealed - before}
+                        await record(conn, actor, "reseal", "secret key", sealer.key_id, after=shown)
+        resealed += found.resealed
         if dry_run or not found.resealed:
             break
     return msgspec.structs.replace(found, resealed=resealed)
 
 
-class _Pass:
-    """Go through all sealed values once."""
-
-    def __init__(self, pool: Pool, sealer: Sealer, actor: str, *, dry_run: bool) -> None:
-        self.found = Resealed()
-        self._pool, self._sealer, self._actor, self._dry_run = pool, sealer, actor, dry_run
-
-    async def run(self) -> None:
-        for (parent, key), tables in SEALED.items():
-            after: str | None = ""
-            while after is not None:
-                async with acquire_connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
-                    after = await self._reseal_next(
-                        conn, sql.Identifier(parent), sql.Identifier(key), tables, after
-                    )
-
-    async def _reseal_next(
-        self,
-        conn: Connection,
-        parent: sql.Identifier,
-        key: sql.Identifier,
-        tables: tuple[SealedTable, ...],
-        after: str,
-    ) -> str | None:
-        """Reseal the values of the row after `after`; return its id, or None if there is no such row."""
-        query = sql.SQL(_NEXT).format(parent=parent, key=key)
-        row = await (await conn.execute(query, [after])).fetchone()
-        if row is None:
-            return None
-        id_, account_id = row
-        before = self.found.resealed
-        for table in tables:
-            await self._reseal_table(conn, table, account_id, key, id_)
-        self.found.rows += 1
-        done = self.found.resealed - before
-        if done and not self._dry_run:
-            shown = {"row": id_, "values": done}
-            await record(conn, self._actor, "reseal", "secret key", self._sealer.key_id, after=shown)
-        return str(id_)
-
-    async def _reseal_table(
-        self, conn: Connection, table: SealedTable, account_id: str, key: sql.Identifier, id_: str
-    ) -> None:
-        own = [sql.Identifier(name) for name in table.keys]
-        sealed = [sql.Identifier(name) for name in table.columns]
-        query = sql.SQL("SELECT {} FROM {} WHERE {} = %s FOR NO KEY UPDATE").format(
-            sql.SQL(", ").join([*own, *sealed]), sql.Identifier(table.name), key
-        )
-        update = sql.SQL("UPDATE {} SET {} WHERE {}").format(
-            sql.Identifier(table.name),
-            sql.SQL(", ").join(sql.SQL("{} = %s").format(each) for each in sealed),
-            sql.SQL(" AND ").join(sql.SQL("{} = %s").format(each) for each in own),
-        )
-        for row in await (await conn.execute(query, [id_])).fetchall():
-            row_key, values = row[: len(own)], row[len(own) :]
-            renewed = [
-                self._reseal_value(table, account_id, row_key, column, value)
-                for column, value in zip(table.columns, values, strict=True)
-            ]
-            if renewed != [*values] and not self._dry_run:
-                await conn.execute(update, [*renewed, *row_key])
-
-    def _reseal_value(
-        self, table: SealedTable, account_id: str, key: tuple[Any, ...], column: str, value: bytes | None
-    ) -> bytes | None:
-        """Return the value under the current key; the value itself if nothing is to be done."""
-        if value is None:
-            return None
-        self.found.values += 1
-        owner = table.owner(account_id, key, column)
-        try:
-            plain = self._sealer.open(value, owner=owner)
-        except SealBroken as error:
-            self.found.unopened.append(Unopened(account_id, key, column, str(error)))
-            return value
-        if self._sealer.is_current(value):
-            return value
-        self.found.resealed += 1
-        return self._sealer.seal(plain, owner=owner)
+async def _reseal_portion(
+    conn: Connection,
+    sealer: Sealer,
+    table: SealedTable,
+    after: tuple[Any, ...],
+    found: Resealed,
+    *,
+    dry_run: bool,
+) -> tuple[Any, ...] | None:
+    """Reseal the rows after the key `after`, and count them; return the last key, None at the end."""
+    keys, columns = (sql.SQL(", ").join(map(sql.Identifier, each)) for each in (table.keys, table.columns))
+    place = sql.SQL(", ").join([sql.Placeholder()] * len(table.keys))
+    name, beyond = sql.Identifier(table.name), sql.SQL("WHERE ({}) > ({})" if after else "")
+    query = sql.SQL(_ROWS).format(keys, columns, name, sql.SQL(table.join), beyond.format(keys, place), keys)
+    update = sql.SQL("UPDATE {} SET ({}) = ROW ({}) WHERE ({}) = ({})").format(
+        name, columns, sql.SQL(", ").join([sql.Placeholder()] * len(table.columns)), keys, place
+    )
+    rows = await (await conn.execute(query, [*after, _PORTION])).fetchall()
+    for account_id, *row in rows:
+        key, values = tuple(row[: len(table.keys)]), row[len(table.keys) :]
+        renewed = [
+            _reseal_value(sealer, table, account_id, key, column, value, found)
+            for column, value in zip(table.columns, values, strict=True)
+        ]
+        if renewed != values and not dry_run:
+            await conn.execute(update, [*renewed, *key])
+    found.rows += len(rows)
+    return tuple(rows[-1][1 : 1 + len(table.keys)]) if len(rows) == _PORTION else None
 
 
-_NEXT = "SELECT {key}, account_id FROM {parent} WHERE {key} > %s ORDER BY {key} LIMIT 1 FOR NO KEY UPDATE"
+def _reseal_value(
+    sealer: Sealer,
+    table: SealedTable,
+    account_id: str,
+    key: tuple[Any, ...],
+    column: str,
+    value: bytes | None,
+    found: Resealed,
+) -> bytes | None:
+    """Return the value under the current key; the value itself if nothing is to be done."""
+    if value is None:
+        return None
+    found.values += 1
+    owner = table.owner(account_id, key, column)
+    try:
+        plain = sealer.open(value, owner=owner)
+    except SealBroken as error:
+        found.unopened.append(Unopened(account_id, key, column, str(error)))
+        return value
+    if sealer.is_current(value):
+        return value
+    found.resealed += 1
+    return sealer.seal(plain, owner=owner)
+
+
+_ROWS = "SELECT account_id, {}, {} FROM {} {} {} ORDER BY {} LIMIT %s FOR NO KEY UPDATE"

@@ -34,6 +34,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     optional. A Deletion is returned for a dry run, and with 202 by a route that `continues` after its answer.
     `role` is the least role of the caller. A caller who is limited to some accounts may use a route that
     names something of an account in its path, or whose function is `filtered` by the caller's accounts.
+    An answer of a route that `shows_texts` of conversations is recorded in the audit log.
     """
 
     method: str
@@ -52,6 +53,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     continues: bool
     role: Role
     filtered: bool
+    shows_texts: bool
 
     @property
     def address(self) -> str:
@@ -69,6 +71,7 @@ def route(
     continues: bool = False,
     role: Role | None = None,
     filtered: bool = False,
+    shows_texts: bool = False,
 ) -> Route:
     """Describe `call(admin, ...)` as an operation.
 
@@ -103,6 +106,7 @@ def route(
         continues=continues,
         role=role or (Role.VIEWER if method == "GET" else Role.OWNER),
         filtered=filtered,
+        shows_texts=shows_texts,
     )
 
 

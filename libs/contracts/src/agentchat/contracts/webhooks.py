@@ -69,28 +69,28 @@ class RunFailure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class RunData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Data of `run.*`. Fields after `trace_id` are only in full payloads."""
+class ConversationData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Data of `conversation.*`, thin and full; with it begin the data of what happens in a conversation."""
 
     position: int
     conversation_id: str
     version: int
     user_id: str | None = None
     external_id: str | None = None
+
+
+class RunData(ConversationData, frozen=True, kw_only=True, omit_defaults=True):
+    """Data of `run.*`. Fields after `trace_id` are only in full payloads."""
+
     trace_id: str
     message: Message | None = None
     usage: Usage | None = None
     error: RunFailure | None = None
 
 
-class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalData(ConversationData, frozen=True, kw_only=True, omit_defaults=True):
     """Data of `approval.*`. Fields after `approval_id` are only in full payloads."""
 
-    position: int
-    conversation_id: str
-    version: int
-    user_id: str | None = None
-    external_id: str | None = None
     trace_id: str
     approval_id: str
     agent_id: str | None = None
@@ -104,24 +104,9 @@ class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reason: str | None = None
 
 
-class ConversationData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Data of `conversation.*`, thin and full."""
-
-    position: int
-    conversation_id: str
-    version: int
-    user_id: str | None = None
-    external_id: str | None = None
-
-
-class FeedbackData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FeedbackData(ConversationData, frozen=True, kw_only=True, omit_defaults=True):
     """Data of `feedback.*`. Fields after `message_id` are only in full payloads."""
 
-    position: int
-    conversation_id: str
-    version: int
-    user_id: str | None = None
-    external_id: str | None = None
     trace_id: str
     message_id: str
     by: Decider | None = None

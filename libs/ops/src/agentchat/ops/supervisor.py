@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -104,11 +105,14 @@ class Supervisor:
         while True:
             began = time.monotonic()
             log_offset = process.log.stat().st_size if process.log.exists() else 0
+            out_of_memory = _count_out_of_memory_kills()
             code = await self._run(kept, began)
             if process.probe is None and code == 0:
                 return
             failures = 1 if time.monotonic() - began >= _STEADY_SECONDS else failures + 1
             reason = _describe_exit(code)
+            if code == -signal.SIGKILL and _count_out_of_memory_kills() > out_of_memory:
+                reason += " (the kernel killed a process for lack of memory meanwhile)"
             self._record(
                 kept, ended_at=time.time(), end_reason=_add_last_line(reason, code, process, log_offset)
             )
@@ -200,6 +204,13 @@ def _add_last_line(reason: str, code: int, process: Process, log_offset: int) ->
     """Return the reason with the last line of the log, if the process ended by itself with an error."""
     lines = read_last_lines(process.log, log_offset) if code > 0 else []
     return f"{reason}: {lines[-1]}" if lines else reason
+
+
+def _count_out_of_memory_kills() -> int:
+    """Return how many processes the kernel has killed for lack of memory; 0 on a system without /proc."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/vmstat").read_text().partition("oom_kill ")[2].split()[0])
+    return 0
 
 
 def _describe_exit(code: int) -> str:

@@ -8,8 +8,8 @@ from typing import Any, LiteralString
 
 import msgspec
 
-from agentchat.contracts import events, http, wire
-from agentchat.contracts.http import ApprovalStatus
+from agentchat.contracts import approval_bodies, events, wire
+from agentchat.contracts.approval_bodies import ApprovalStatus
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
@@ -34,7 +34,7 @@ class FoundApproval(msgspec.Struct, frozen=True):
 
     account_id: str
     user_id: str | None
-    approval: http.Approval
+    approval: approval_bodies.Approval
     run: Run
 
 
@@ -82,17 +82,17 @@ async def count_waiting_runs(pool: Pool, account_ids: Sequence[str] | None = Non
 
 def _build_approval(
     conversation_id: str, run: Run, call: Call, approval: CallApproval, now: str
-) -> http.Approval:
+) -> approval_bodies.Approval:
     requested, decided = approval.requested, approval.decided
     # The event that ends an expired approval comes seconds later.
     undecided: ApprovalStatus = "expired" if requested.expires_at <= now else "pending"
-    return http.Approval(
+    return approval_bodies.Approval(
         id=requested.approval_id,
         status=undecided if decided is None else decided.decision,
         trace_id=requested.trace_id,
         conversation_id=conversation_id,
         agent_id=requested.agent_id,
-        tool=http.ApprovalTool(name=call.name, server=requested.server),
+        tool=approval_bodies.ApprovalTool(name=call.name, server=requested.server),
         input=call.input,
         requested_at=requested.at,
         expires_at=requested.expires_at,
@@ -102,8 +102,10 @@ def _build_approval(
     )
 
 
-def _build_decision(decided: events.ApprovalDecided) -> http.DecisionMade:
-    return http.DecisionMade(**{name: getattr(decided, name) for name in http.DecisionMade.__struct_fields__})
+def _build_decision(decided: events.ApprovalDecided) -> approval_bodies.DecisionMade:
+    return approval_bodies.DecisionMade(
+        **{name: getattr(decided, name) for name in approval_bodies.DecisionMade.__struct_fields__}
+    )
 
 
 async def list_approvals(
@@ -117,7 +119,7 @@ async def list_approvals(
     tool: str | None = None,
     after: str | None = None,
     limit: int,
-) -> list[http.Approval]:
+) -> list[approval_bodies.Approval]:
     """List approvals of an account, of `account_ids` or of all, the newest first, after the id `after`.
 
     With `user_id` those in this end user's conversations.
@@ -149,13 +151,13 @@ async def list_approvals(
 
 def _build_listed(
     given: str, topic: str | None, state: bytes, decided: str | None, name: str, server: str, *row: str
-) -> http.Approval:
+) -> approval_bodies.Approval:
     requested = None if topic is None else mapper.decode_stored(topic, state)
     event = None if decided is None else wire.decode_event(decided.encode())
     fields: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
-    return http.Approval(
+    return approval_bodies.Approval(
         **fields,
-        tool=http.ApprovalTool(name=name, server=server),
+        tool=approval_bodies.ApprovalTool(name=name, server=server),
         input=msgspec.json.decode(given),
         elicitation=requested.asked.elicitation
         if isinstance(requested, events.ElicitationRequested)

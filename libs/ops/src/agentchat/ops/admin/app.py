@@ -173,8 +173,12 @@ def create_token(
 
 @tokens.command("list")
 def list_tokens(as_json: AsJson = False) -> None:
-    """List tokens by name, revoked ones too."""
-    show(find_api().list_all("/tokens"), as_json=as_json)
+    """List tokens by name, revoked ones too, with the accounts that each is limited to."""
+    listed = find_api().list_all("/tokens")
+    if not as_json:
+        for each in listed:
+            each["accounts"] = ", ".join(each.pop("account_ids") or ("all",))
+    show(listed, as_json=as_json)
 
 
 @tokens.command("revoke")

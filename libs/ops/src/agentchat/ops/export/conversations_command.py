@@ -15,7 +15,7 @@ from agentchat.conversations.queries import find_run
 from agentchat.ops import printing
 from agentchat.ops.connections import NoneSuchError, run_with_pool
 from agentchat.ops.errors import SetupError
-from agentchat.ops.export.output_file import Output, open_output
+from agentchat.ops.export.output_file import Output, open_output, record_export
 from agentchat.ops.output import format_count, shorten
 from agentchat.ops.printing import build_progress
 from agentchat.runtime.postgres import Pool, acquire_connection
@@ -51,6 +51,7 @@ async def _export(
 ) -> ExportWriter:
     log = Log(pool)
     wanted = await _find_conversation_ids(pool, log, conversations, account)
+    await record_export(pool, "conversations", {"account_id": account, "conversations": conversations})
     writer = ExportWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
     with build_progress("exporting") as bar:
         task = bar.add_task("", total=len(conversations) or None)

@@ -1,16 +1,21 @@
-"""Open the file of an export: readable by its owner only, and in its place once it is complete."""
+"""Record an export and open its file: readable by its owner only, in its place once it is complete."""
 
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
+import psycopg
 import typer
 
+from agentchat.administration.admin_rows import record
+from agentchat.ops.admin.api import name_actor
 from agentchat.ops.errors import SetupError, StackError
 from agentchat.ops.output import discard_stdout
+from agentchat.ops.printing import print_note
+from agentchat.runtime.postgres import Pool, acquire_connection
 
 Output = Annotated[
     Path | None,
@@ -21,6 +26,16 @@ Output = Annotated[
         help="Write to this file, readable by its owner only, once it is complete; `-` is stdout.",
     ),
 ]
+
+
+async def record_export(pool: Pool, kind: str, wanted: Mapping[str, object]) -> None:
+    """Add an audit row for an export, with what it was `wanted` of. Analysts and standbys can only read."""
+    given = {name: value for name, value in wanted.items() if value}
+    try:
+        async with acquire_connection(pool) as conn:
+            await record(conn, name_actor(), "export", kind, str(given.get("account_id", "all")), after=given)
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+        print_note("not in the audit log: this login may only read")
 
 
 @contextlib.contextmanager

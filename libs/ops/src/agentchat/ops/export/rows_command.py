@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, cast
 
+import msgspec
 import typer
 
 from agentchat.contracts.ids import is_uuid
@@ -11,7 +12,7 @@ from agentchat.ops import printing
 from agentchat.ops.admin.arguments import parse_time_option
 from agentchat.ops.connections import run_with_pool
 from agentchat.ops.errors import SetupError
-from agentchat.ops.export.output_file import Output, open_output
+from agentchat.ops.export.output_file import Output, open_output, record_export
 from agentchat.ops.export.row_writers import Format, open_writer
 from agentchat.ops.output import format_count
 from agentchat.runtime.postgres import Pool
@@ -40,7 +41,8 @@ def export_rows(
 
     The time is when a run was requested, a message was created, a tool was called, feedback was given.
     Deleted content is left out. Parquet needs `pip install 'agentchat[parquet]'`. In CSV a text that begins
-    like a formula has an apostrophe before it, so that no spreadsheet runs it.
+    like a formula has an apostrophe before it, so that no spreadsheet runs it. The audit
+    log has a row of the export, unless the login may only read.
     """
     view = cast(View, str(context.info_name).replace("-", "_"))
     if state is not None and view not in _WITH_STATE:
@@ -68,6 +70,7 @@ async def _write(
     pool: Pool, view: View, wanted: RowFilter, form: Format, file: BinaryIO, folder: Path
 ) -> int:
     """Write the rows and return their number."""
+    await record_export(pool, view, msgspec.structs.asdict(wanted))
     columns, count = await list_columns(pool, view), 0
     with open_writer(form, file, columns, folder) as write, printing.build_progress("exporting") as bar:
         task = bar.add_task("", total=None)

@@ -23,7 +23,7 @@ from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.schema_forms import FormField, SchemaForm
 from agentchat.console.frame.template_filters import format_json
 from agentchat.console.services import get_services
-from agentchat.contracts import http
+from agentchat.contracts import approval_bodies
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from agentchat.conversations.queries.threads import SavedMessage, find_thread, list_messages
 from agentchat.directory.display_names import load_display_names
@@ -50,7 +50,7 @@ class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
     it. `open` is the question whether the decision is meant.
     """
 
-    approval: http.Approval
+    approval: approval_bodies.Approval
     details: ApprovalDetails | None = None
     agent: str
     account: str
@@ -148,7 +148,7 @@ async def post_decision(request: AnyRequest, approval_id: FromPath[str]) -> Resp
     return Redirect(f"/approvals/{approval_id}", status_code=303)
 
 
-def build_question(approval: http.Approval, body: http.DecisionBody) -> Question:
+def build_question(approval: approval_bodies.Approval, body: approval_bodies.DecisionBody) -> Question:
     """Build the question whether a decision is meant."""
     verb, noun = ("Answer", "question") if approval.elicitation else ("Approve", "call")
     if body.decision == "denied":
@@ -179,8 +179,8 @@ def _render_card(request: AnyRequest, shown: ShownApproval) -> Response[Any]:
 
 
 async def _read_decision(
-    request: AnyRequest, approval: http.Approval, given: FormMultiDict
-) -> http.DecisionBody:
+    request: AnyRequest, approval: approval_bodies.Approval, given: FormMultiDict
+) -> approval_bodies.DecisionBody:
     """Read the decision, with `input` only if it was changed. Raises Invalid, AdminError."""
     body: dict[str, Any] = {"decision": given.get("decision", "")}
     if reason := str(given.get("reason", "")).strip():
@@ -194,7 +194,7 @@ async def _read_decision(
             body["input"] = form.read(sent)
         elif (edited := form.apply_edits(sent, values)) != values:
             body["input"] = edited
-    return convert(http.DecisionBody, body)
+    return convert(approval_bodies.DecisionBody, body)
 
 
 async def _load_details(
@@ -217,7 +217,7 @@ async def _load_details(
 
 
 async def _build_form(
-    request: AnyRequest, approval: http.Approval
+    request: AnyRequest, approval: approval_bodies.Approval
 ) -> tuple[SchemaForm | None, dict[str, Any]]:
     """Build the form of the call's input, with its values; None if its schema is unknown."""
     if approval.status != "pending":
@@ -253,7 +253,9 @@ async def _load_context(request: AnyRequest, conversation_id: str) -> tuple[Save
     return found.messages[-_CONTEXT_MESSAGES:]
 
 
-async def _add_names(request: AnyRequest, approvals: Collection[http.Approval]) -> tuple[ShownApproval, ...]:
+async def _add_names(
+    request: AnyRequest, approvals: Collection[approval_bodies.Approval]
+) -> tuple[ShownApproval, ...]:
     names = await load_display_names(get_services(request).pool, (), {each.agent_id for each in approvals})
     return tuple(
         ShownApproval(

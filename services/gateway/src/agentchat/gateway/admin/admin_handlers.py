@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from agentchat.administration import Admin
 from agentchat.administration.account_limits import check_named
+from agentchat.administration.admin_audit import record_read
 from agentchat.administration.admin_values import Deletion, Page, PutDocument
 from agentchat.administration.route import Parameter, Route
 from agentchat.administration.routes import ROUTES
@@ -162,6 +163,8 @@ async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> 
     fields = {} if route.body is None or data is None else msgspec.structs.asdict(data)
     await check_named(admin, query | fields)
     found = await route.call(admin, **query, **path, **body)
+    if route.shows_texts:
+        await record_read(admin, route.path, found)
     status = route.status
     if isinstance(found, Deletion) and not found.dry_run:
         return Response(found, status_code=202) if found.pending else Response(None, status_code=204)

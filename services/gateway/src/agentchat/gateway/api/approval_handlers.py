@@ -11,7 +11,7 @@ from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, PathParameter, QueryParameter
 
 from agentchat.administration.admin_approvals import normalize_decision
-from agentchat.contracts import http, ids
+from agentchat.contracts import approval_bodies, ids
 from agentchat.contracts.values import ApprovalDecision
 from agentchat.conversations.queries.find_approvals import list_approvals
 from agentchat.gateway.access.checks import may_act, may_read
@@ -27,7 +27,7 @@ ApprovalId = Annotated[
 ]
 Status = Literal["pending", ApprovalDecision]
 DecisionData = Annotated[
-    http.DecisionBody,
+    approval_bodies.DecisionBody,
     BodyKwarg(
         examples=[
             Example(summary="As the model asked", value={"decision": "approved"}),
@@ -47,7 +47,7 @@ DecisionData = Annotated[
 class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of approvals, the newest first."""
 
-    data: tuple[http.Approval, ...]
+    data: tuple[approval_bodies.Approval, ...]
     next_cursor: NextCursor
 
 
@@ -89,7 +89,7 @@ async def list_of_account(
     summary="Get one approval.",
     guards=[may_read],
 )
-async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approval:
+async def get_one(request: JsonRequest, approval_id: ApprovalId) -> approval_bodies.Approval:
     """Return one approval as it is now."""
     return (await find_owned_approval(get_services(request).pool, request.auth, approval_id)).approval
 
@@ -102,7 +102,9 @@ async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approva
     guards=[may_act],
     opt={"scope": "approve"},
 )
-async def decide_one(request: JsonRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
+async def decide_one(
+    request: JsonRequest, approval_id: ApprovalId, data: DecisionData
+) -> approval_bodies.Approval:
     """Record the decision. Sending the same decision again returns the same response; another is refused.
 
     After the last decision that a run waits for, the run continues: read it by `GET

@@ -3,7 +3,7 @@
 from agentchat.administration.admin_approvals import normalize_decision
 from agentchat.administration.checked_input import validate
 from agentchat.bus.commands import decide_approval
-from agentchat.contracts import http, ids
+from agentchat.contracts import approval_bodies, ids
 from agentchat.contracts.messages import DecideApproval
 from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import Decider
@@ -25,7 +25,10 @@ async def find_owned_approval(pool: Pool, caller: Caller, approval_id: str) -> F
 
 
 async def decide(
-    services: GatewayServices, caller: Caller, approval: http.Approval, body: http.DecisionBody
+    services: GatewayServices,
+    caller: Caller,
+    approval: approval_bodies.Approval,
+    body: approval_bodies.DecisionBody,
 ) -> None:
     """Record the decision, unless there is one. Raises Refusal, BusUnavailable.
 
@@ -54,6 +57,6 @@ async def decide(
         raise Refusal(answer.code, answer.detail)
 
 
-def clean_decision(body: http.DecisionBody) -> http.DecisionBody:
+def clean_decision(body: approval_bodies.DecisionBody) -> approval_bodies.DecisionBody:
     """Return the decision as it can be stored. Raises Invalid."""
     return normalize_decision(validate(body))

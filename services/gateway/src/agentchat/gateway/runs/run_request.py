@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from agentchat.contracts.http import DecisionBody
+from agentchat.contracts.approval_bodies import DecisionBody
 from agentchat.contracts.messages import RunInput
 from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment

@@ -12,7 +12,8 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 from msgspec.structs import replace
 
-from agentchat.contracts.http import DecisionBody, RunOptions, RunParameters
+from agentchat.contracts.approval_bodies import DecisionBody
+from agentchat.contracts.http import RunOptions, RunParameters
 from agentchat.contracts.ids import find_request_id
 from agentchat.contracts.ownership import build_scope
 from agentchat.contracts.values import ClientToolResult

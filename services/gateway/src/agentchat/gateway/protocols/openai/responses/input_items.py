@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from agentchat.contracts import ids, wire
-from agentchat.contracts.http import DecisionBody
+from agentchat.contracts.approval_bodies import DecisionBody
 from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.attachments.requested_attachment import build_attachment_refusal
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
