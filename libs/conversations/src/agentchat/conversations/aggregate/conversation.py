@@ -340,8 +340,9 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
 
 
 def _apply_start(run: Run, event: events.RunStarted) -> Run:
-    # what the request of a takeover omits is as it was
-    facts = {name: value or getattr(run, name) for name, value in copy_request_facts(event).items()}
+    facts = copy_request_facts(event)
+    if run.attempt:  # what the request of a takeover omits is as it was
+        facts = {name: value or getattr(run, name) for name, value in facts.items()}
     return replace(
         run,
         rounds=update_last_calls(run.rounds, partial(mark_resumed, event=event)),
