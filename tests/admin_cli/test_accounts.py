@@ -53,16 +53,6 @@ def test_a_key_is_on_stdout_alone_and_once(cli: Cli, migrated_database_url: str)
     assert cli("keys", "rotate", listed["id"]).code == 1
 
 
-def test_what_would_be_orphaned_is_named_and_needs_force(cli: Cli) -> None:
-    account = cli.account()
-    cli("keys", "create", account, "--name", "web")
-    refused = cli("DELETE", f"/accounts/{account}")
-    assert refused.code == 1
-    assert "force=true" in refused.err
-    assert "keys: web" in refused.err
-    assert cli("DELETE", f"/accounts/{account}", "force=true").code == 0
-
-
 def test_tokens_are_listed_with_their_accounts(cli: Cli) -> None:
     account = cli.account("Limited")
     assert cli("tokens", "create", "ada-list", "--role", "viewer", "--account", account).code == 0

@@ -9,7 +9,6 @@ import pytest
 from agentchat.contracts import ids
 from tests.admin_cli.conftest import Cli
 from tests.knowledge.embedding_server import answer, run_embedding_server
-from tests.knowledge.made_files import make_docx, make_pdf
 
 
 @pytest.fixture
@@ -21,33 +20,6 @@ def docs(tmp_path: Path) -> Path:
     (folder / "broken.txt").write_bytes(b"\xff\xfe\x00\xd8")
     (folder / "picture.png").write_bytes(b"png")
     return folder
-
-
-def test_pdf_and_docx_are_imported_and_what_is_wrong_with_one_is_said(
-    cli: Cli, base: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "files"
-    folder.mkdir()
-    (folder / "terms.pdf").write_bytes(make_pdf("Stoves are not returned.", title="Terms"))
-    (folder / "letter.docx").write_bytes(
-        make_docx(("Heading1", "Letter"), ("Normal", "Kayaks are rented out."))
-    )
-    (folder / "locked.pdf").write_bytes(make_pdf("x", password="y"))
-    (folder / "broken.docx").write_bytes(b"PK")
-    tried = cli.json("knowledge", "import", base, str(folder), "--dry-run")
-    done = cli.json("knowledge", "import", base, str(folder))
-    assert (tried["added"], done["added"]) == (2, 2)
-    assert (
-        tried["skipped"]
-        == done["skipped"]
-        == [
-            {"name": "files/broken.docx", "reason": "is broken, or of another kind than its name says"},
-            {"name": "files/locked.pdf", "reason": "is encrypted: it opens with a password only"},
-        ]
-    )
-    search = ("GET", f"/knowledge_bases/{base}/search", "query=returning stoves", "top_k=1")
-    (best,) = cli.json(*search)["data"]
-    assert best["source"]["title"] == "Terms \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} page 1"
 
 
 @pytest.fixture

@@ -32,12 +32,6 @@ def test_a_database_that_cannot_be_used_is_one_line(
     assert "short" not in done.err
 
 
-def test_a_database_without_tables_is_reported(cli: Cli, database_url: str) -> None:
-    done = cli(*_RESEAL, AGENTCHAT_DATABASE_URL=database_url)
-    assert done.code == 2
-    assert "agentchat migrate" in done.err
-
-
 def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
     heavy = {"anthropic", "httpx", "msgspec", "nats", "psycopg", "redis", "rich"}
     code = f"import sys, agentchat.ops.main; print(sorted({heavy!r} & set(sys.modules)))"

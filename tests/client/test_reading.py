@@ -53,11 +53,6 @@ def test_every_cut_in_two_reads_the_same() -> None:
     assert [json.loads(line) for line in cuts[0]] == [{"a": "ü🙂\u2028"}, 2]
 
 
-def test_byte_by_byte_reads_the_same() -> None:
-    complete = b"data: one\n\n: ping\ndata: two\n"
-    assert read(*(bytes([byte]) for byte in complete)) == read(complete) == [b"one", b"two"]
-
-
 def test_a_done_with_a_message_is_form_2s() -> None:
     plain = b'{"type":"done","conversation_id":"c","trace_id":"t"}'
     assert stream_events.decode(plain) == stream_events.Done(conversation_id="c", trace_id="t")

@@ -199,12 +199,6 @@ def test_stream_cut_before_first_event_has_only_a_trace(serve: Serve, connect: C
     assert len(server.requests) == 1
 
 
-def test_a_reset_within_a_stream_interrupts_it(serve: Serve, connect: Connect) -> None:
-    result = connect(serve(stop_unfinished(encode_lines(META), then="reset"))).read("Hello")
-    assert isinstance(result.failure, StreamInterrupted)
-    assert result.failure.__cause__ is not None
-
-
 def test_a_silent_stream_is_interrupted_at_the_read_timeout(serve: Serve, connect: Connect) -> None:
     client = connect(serve(stop_unfinished(encode_lines(START))), timeouts=Timeouts(read=0.1))
     error = client.read("Hello").failure

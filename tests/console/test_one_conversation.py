@@ -129,12 +129,6 @@ async def test_events_are_shown_byte_for_byte(browser: Browser, storage: Storage
     assert (await browser.get(f"{path}/99")).status_code == 404
 
 
-async def test_a_trace_leads_to_its_run(browser: Browser, storage: Storage) -> None:
-    stored = await storage.add(*turn("t", "Hello", "Hi"))
-    response = await browser.get(f"/traces/{trace('t')}")
-    assert str(response.url).endswith(f"/conversations/{stored.conversation_id}?run={trace('t')}")
-
-
 async def test_unknown_conversations_and_traces_are_explained(browser: Browser, storage: Storage) -> None:
     stored = await storage.add(*turn("e", "Hello", "Hi"))
     await storage.erase(stored)

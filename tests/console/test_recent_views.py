@@ -73,16 +73,6 @@ async def test_part_without_its_page_is_a_view(audit: Audited, storage: Storage,
     assert await audit.read_rows(path.format(id=id_, run=trace("s")), part=True) == [expect_view(id_)]
 
 
-async def test_another_session_has_its_own_views(audit: Audited, storage: Storage, browser: Browser) -> None:
-    id_ = (await storage.add(*turn("r", "Hello", "Hi"))).conversation_id
-    assert await audit.read_rows(f"/conversations/{id_}") == [expect_view(id_)]
-    browser.cookies.clear()
-    await browser.get("/health")
-    assert await audit.read_rows(f"/conversations/{id_}/stream?run={trace('r')}", part=True) == [
-        expect_view(id_)
-    ]
-
-
 async def test_search_records_each_shown_conversation_once(audit: Audited, storage: Storage) -> None:
     one = (await storage.add(*turn("a", "I want a refund", "Of course."))).conversation_id
     two = (await storage.add(*turn("b", "I want a return", "Yes."))).conversation_id

@@ -3,14 +3,11 @@
 import csv
 import io
 import re
-from typing import Any
 
-import msgspec
 import pytest
 
 from agentchat.administration import Admin, admin_accounts, admin_usage
 from agentchat.administration.admin_values import NewAccount
-from agentchat.console.pages.accounts_page import sum_by_agent
 from agentchat.contracts import events
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import TOKEN_KINDS, Usage
@@ -56,19 +53,6 @@ def test_the_kinds_of_a_usage_add_up_to_its_total() -> None:
     assert set(TOKEN_KINDS) == set(KINDS)
     assert USED.total == sum(getattr(USED, kind) for kind in KINDS) == 130
     assert (USED + USED).total == 2 * USED.total
-
-
-async def test_kinds_of_a_month_and_its_lines_add_up(admin: Admin, account: str) -> None:
-    month = await admin_usage.get_month(admin, account, AT[:7])
-    shown: dict[str, Any] = msgspec.to_builtins(month)
-    assert {kind: shown[kind] for kind in KINDS} == msgspec.to_builtins(USED)
-    assert [line["tokens"] for line in shown["lines"]] == [shown["tokens"]]
-    assert shown["tokens"] == sum(shown[kind] for kind in KINDS)
-    assert {kind: sum(line[kind] for line in shown["lines"]) for kind in KINDS} == msgspec.to_builtins(USED)
-    listed = {each.account_id: each for each in await admin_usage.list_accounts(admin, AT[:7])}[account]
-    assert (listed.tokens, listed.cache_creation_tokens) == (month.tokens, 7)
-    (row,) = sum_by_agent(month.lines)
-    assert (row.usage, row.usage.total) == (USED, month.tokens)
 
 
 async def test_columns_of_the_account_page_add_up(browser: Browser, account: str) -> None:

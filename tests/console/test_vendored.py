@@ -7,7 +7,6 @@ import msgspec
 from agentchat.console.frame.assets import FOLDER
 
 _VENDORED = FOLDER / "vendor"
-_MOST_SCRIPT_BYTES = 60_000
 _LICENCES = ("0BSD", "MIT")
 
 

@@ -160,3 +160,16 @@ async def test_a_months_usage_of_an_account_that_has_spent_nothing(admin: AdminC
         assert await admin.refused(
             "GET", f"/accounts/{account}/usage", status=400, code="invalid_request", month=month
         ) == ["month"]
+
+
+async def test_a_revoked_key_stays_revoked(admin: AdminClient, account: str) -> None:
+    issued = await issue_key(admin, account)
+    path = f"/keys/{issued['id']}"
+    await admin.delete(path, dry_run="false")
+    await admin.delete(path)
+    assert await opens(admin, issued["key"]) == 401
+    await admin.refused("POST", f"{path}/rotate", status=409, code="conflict")
+    await admin.refused("PATCH", path, {"disabled": False}, status=409, code="conflict")
+    (listed,) = (await admin.get(f"/accounts/{account}/keys"))["data"]
+    assert listed["revoked_at"] is not None
+    await admin.delete(f"/accounts/{account}")  # it holds nothing up

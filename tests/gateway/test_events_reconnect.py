@@ -201,3 +201,20 @@ async def test_a_reconnect_does_not_join_a_reply_begun_again(
         assert b"id:" not in waiting.bytes
         await turn.complete()
         await first.rest()
+
+
+async def test_form_outside_plan_is_refused_while_queued(
+    starter: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
+) -> None:
+    theirs = replace(
+        ask_events(accounts), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent
+    )
+    await write(store, theirs)
+    in_line = ids.make_id().replace("-", "")
+    async with open_pool(migrated_database_url) as pool:
+        line = WaitingLine(pool, "w")
+        await line.join(theirs.conversation_id, in_line, AT, "account")
+        refused = await open_events(starter, in_line, 2)
+        await refused.response.aread()
+        check_problem(refused.response, 403, "plan_upgrade_required")
+        await line.leave(in_line)

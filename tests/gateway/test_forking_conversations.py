@@ -119,3 +119,17 @@ async def test_why_there_is_no_fork_is_said_with_its_code(
     async with answer_forks(worker, outcome):
         problem = check_problem(await fork(client, ids.make_id()), status, code)
     assert [error["field"] for error in problem.get("errors", [])] == ([field] if field else [])
+
+
+async def test_what_is_no_place_is_refused(client: Client, worker: Worker) -> None:
+    wrong: list[dict[str, Any]] = [{"at": "soon"}, {"at": 1}, {"at": {}}, {"at": ""}]
+    async with answer_forks(worker) as heard:
+        for body in wrong:
+            problem = check_problem(await fork(client, ids.make_id(), body), 400, "invalid_request")
+            assert problem["errors"][0]["field"] == "at"
+        problem = check_problem(await fork(client, ids.make_id(), {"when": "1"}), 400, "invalid_request")
+        assert problem["errors"][0]["field"] == "when"
+        check_problem(await fork(client, "thread-1"), 404, "conversation_not_found")
+        response = await client.http.post(f"{client.url}/v1/conversations/{ids.make_id()}/fork")
+        check_problem(response, 401, "missing_api_key")
+    assert heard == []

@@ -2,9 +2,13 @@
 
 from contextlib import AbstractAsyncContextManager
 
+import httpx
+
 from agentchat.contracts import subjects
 from agentchat.contracts.authorizations import AuthorizationFinished, FinishAuthorization, derive_callback
+from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE
 from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import StartGateway
 from tests.gateway.worker import Worker
 
 STATE = "s" * 43
@@ -53,3 +57,18 @@ async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worke
             answer = await client.http.get(f"{client.url}{OWN}?{query}")
             check_problem(answer, 400, "invalid_request")
     assert heard == []
+
+
+async def test_an_address_that_guesses_states_is_asked_to_wait(
+    start_gateway: StartGateway, worker: Worker
+) -> None:
+    process = await start_gateway({"access.wrong_keys.SECONDS_EACH": 3600.0})
+    async with (
+        answer_with(worker, AuthorizationFinished(ok=False, detail="there is no such link")) as heard,
+        httpx.AsyncClient(base_url=process.url) as browser,
+    ):
+        for number in range(WRONG_AT_ONCE + 1):
+            answer = await browser.get(f"{OWN}?state={number:043d}")
+            assert answer.status_code == 404
+        check_problem(await browser.get(f"{OWN}?state={STATE}"), 429, "rate_limited")
+    assert len(heard) == WRONG_AT_ONCE + 1

@@ -200,6 +200,16 @@ async def test_a_users_limits_hold_for_that_user_alone(gateways: Gateways, http:
     assert "ratelimit" not in (await client.post(x_agent_id="unknown")).headers, "no user, no limit"
 
 
+async def test_a_users_spent_month_is_refused(gateways: Gateways, http: httpx.AsyncClient) -> None:
+    account = await create_account(gateways, "PerUser")
+    client, _ = open_clients(gateways, http, account)
+    await spend(gateways, account, TOKENS, user_id="ada")
+    refused = await client.post(x_user_id="ada")
+    check_problem(refused, 429, "user_quota_exceeded")
+    assert read_states(refused)["user-month"]["t"] == int(refused.headers["retry-after"])
+    check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
+
+
 async def test_a_spent_budget_is_refused_until_the_next_month(
     gateways: Gateways, http: httpx.AsyncClient
 ) -> None:
@@ -260,6 +270,7 @@ async def test_reads_and_writes_have_rate_limits_of_their_own(
         check_problem(refused, 429, "rate_limited")
         assert refused.headers["retry-after"] == "1"
     check_problem(await client.post(content=b"{}"), 400, "invalid_request")
+    await redis.delete(f"limits:{{{account.account_id}}}:reads")
     await redis.set(f"limits:{{{account.account_id}}}:writes", used_up)
     thread = f"{client.url}/v1/conversations/{conversation}"
     for method, url in (("PATCH", thread), ("POST", f"{thread}/fork")):

@@ -64,15 +64,6 @@ async def test_a_second_start_changes_nothing(migrated_database_url: str) -> Non
     assert await _agent(migrated_database_url) == before
 
 
-async def test_a_disabled_demo_agent_stays_disabled(migrated_database_url: str) -> None:
-    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
-    async with open_pool(migrated_database_url) as pool:
-        async with acquire_connection(pool) as conn:
-            await change_agent(conn, _SEALER, demo.LOAD_AGENT_ID, AgentChanges(disabled=True), actor="test")
-        await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
-        assert await load_agent(pool, demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID) is None
-
-
 async def test_seeded_agent_keeps_manual_changes(
     migrated_database_url: str,
 ) -> None:

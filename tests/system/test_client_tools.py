@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import secrets
 import signal
 from typing import Any
 
@@ -204,3 +206,66 @@ async def test_application_tools_of_use_chat(shop: Caller) -> None:
     assert rest[0]["messageId"] == first[0]["messageId"], "the message goes on"
     assert rest[-1]["finishReason"] == "stop"
     assert "Ulm" in "".join(each["delta"] for each in rest if each["type"] == "text-delta")
+
+
+@pytest.mark.parametrize("protocol", ["ai-sdk", "ag-ui", "openai"])
+async def test_a_result_before_a_new_message_is_refused_while_it_is_awaited(
+    shop: Caller, protocol: str
+) -> None:
+    """The message would end the run and lose the result. Without it the result resumes the run."""
+    name, said = f"late-{protocol}-{secrets.token_hex(4)}", {"role": "user", "content": ASK}
+
+    async def send(*messages: dict[str, Any]) -> httpx.Response:
+        tool = {"name": "show_map", "description": "Show a place"}
+        match protocol:
+            case "ai-sdk":
+                body: dict[str, Any] = {
+                    "id": name,
+                    "clientTools": [tool | {"inputSchema": MAP["input_schema"]}],
+                }
+                path = f"/ai-sdk/v1/agents/{shop.agent_id}/chat"
+            case "ag-ui":
+                body = {"threadId": name, "runId": secrets.token_hex(8), "state": {}, "context": []}
+                body |= {"tools": [tool | {"parameters": MAP["input_schema"]}], "forwardedProps": {}}
+                path = f"/ag-ui/v1/agents/{shop.agent_id}"
+            case _:
+                function = tool | {"parameters": MAP["input_schema"]}
+                body = {"model": shop.agent_id, "tools": [{"type": "function", "function": function}]}
+                path = "/openai/v1/chat/completions"
+        shown = [_write_message(protocol, index, each) for index, each in enumerate(messages)]
+        headers = {"X-Conversation-Id": name, "Authorization": f"Bearer {shop.headers['X-Api-Key']}"}
+        return await shop.send("POST", path, json={**body, "messages": shown}, headers=headers)
+
+    asked = await send(said)
+    (call_id,) = set(re.findall(r"tc_[0-9a-f]{32}", asked.text))
+    result = [
+        {"role": "assistant", "call": call_id},
+        *([] if protocol == "ai-sdk" else [{"role": "tool", "call": call_id}]),
+    ]
+    late = await send(said, *result, {"role": "user", "content": "And now?"})
+    assert (late.status_code, "alone" in late.text) == (400, True), late.text
+    assert "Ulm" in (await send(said, *result)).text
+
+
+def _write_message(protocol: str, index: int, given: dict[str, Any]) -> dict[str, Any]:
+    """A message of a text, of a call (and in the AI SDK its result), or of a result."""
+    role, call_id = given["role"], given.get("call")
+    if protocol == "ai-sdk":
+        part: dict[str, Any] = {
+            "type": "dynamic-tool",
+            "toolCallId": call_id,
+            "toolName": "show_map",
+            "input": {},
+        }
+        part |= {"state": "output-available", "output": "It shows Ulm."}
+        parts = [part] if call_id else [{"type": "text", "text": given["content"]}]
+        return {"id": f"m{index}", "role": role, "parts": parts}
+    named = {"id": f"m{index}"} if protocol == "ag-ui" else {}
+    if call_id is None:
+        return named | given
+    if role == "assistant":
+        function = {"name": "show_map", "arguments": "{}"}
+        field = "toolCalls" if protocol == "ag-ui" else "tool_calls"
+        return {**named, "role": role, field: [{"id": call_id, "type": "function", "function": function}]}
+    field = "toolCallId" if protocol == "ag-ui" else "tool_call_id"
+    return {**named, "role": role, field: call_id, "content": "It shows Ulm."}
