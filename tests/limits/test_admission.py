@@ -66,9 +66,9 @@ async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(calls:
     account, quota = make_id(), Quota(requests_per_minute=5)
     decisions = [await admit(account, quota, make_id()) for _ in range(6)]
     assert [decision.allowed for decision in decisions] == [True] * 5 + [False]
-    assert [decision.remaining for decision in decisions] == [4, 3, 2, 1, 0, 0]
+    assert [decision.account.remaining for decision in decisions] == [4, 3, 2, 1, 0, 0]
     assert decisions[-1].retry_after_s == 12
-    assert decisions[-1].reset_s == 60
+    assert decisions[-1].account.reset_s == 60
 
 
 async def test_asking_again_for_a_held_run_takes_nothing_more(calls: AdmitAndRelease) -> None:
@@ -77,7 +77,7 @@ async def test_asking_again_for_a_held_run_takes_nothing_more(calls: AdmitAndRel
     for _ in range(5):
         decision = await admit(account, quota, trace)
         assert decision.allowed is True
-        assert decision.remaining == 1
+        assert decision.account.remaining == 1
     await release(account, trace)
     assert (await admit(account, quota, make_id())).allowed
 
@@ -85,17 +85,17 @@ async def test_asking_again_for_a_held_run_takes_nothing_more(calls: AdmitAndRel
 async def test_a_refused_request_takes_no_token_and_no_slot(calls: AdmitAndRelease) -> None:
     admit, release = calls
     account, quota, held = make_id(), Quota(requests_per_minute=3, concurrent_runs=1), make_id()
-    assert (await admit(account, quota, held)).remaining == 2
+    assert (await admit(account, quota, held)).account.remaining == 2
     for _ in range(10):
         decision = await admit(account, quota, make_id())
         assert decision.allowed is False
-        assert decision.remaining == 2
+        assert decision.account.remaining == 2
     await release(account, held)
     second = make_id()
-    assert (await admit(account, quota, second)).remaining == 1
+    assert (await admit(account, quota, second)).account.remaining == 1
     await release(account, second)
     third = make_id()
-    assert (await admit(account, quota, third)).remaining == 0
+    assert (await admit(account, quota, third)).account.remaining == 0
     await release(account, third)
     assert not (await admit(account, quota, make_id())).allowed
     other = Quota(concurrent_runs=1)
@@ -107,7 +107,7 @@ async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(calls:
     account = make_id()
     decisions = await asyncio.gather(*(admit(account, Quota(), make_id()) for _ in range(300)))
     assert all(decision.allowed for decision in decisions)
-    assert {(d.remaining, d.reset_s, d.retry_after_s) for d in decisions} == {(None,) * 3}
+    assert {(d.account.remaining, d.account.reset_s, d.retry_us) for d in decisions} == {(0, 0, 0)}
 
 
 async def test_a_raised_rate_counts_at_the_next_request(calls: AdmitAndRelease) -> None:
@@ -115,7 +115,7 @@ async def test_a_raised_rate_counts_at_the_next_request(calls: AdmitAndRelease) 
     account = make_id()
     assert (await admit(account, Quota(requests_per_minute=1), make_id())).allowed
     assert not (await admit(account, Quota(requests_per_minute=1), make_id())).allowed
-    assert (await admit(account, Quota(requests_per_minute=600), make_id())).retry_after_s in (None, 1)
+    assert (await admit(account, Quota(requests_per_minute=600), make_id())).retry_after_s == 1
 
 
 async def test_each_user_has_a_rate_within_that_of_the_account(calls: AdmitAndRelease) -> None:
@@ -123,22 +123,28 @@ async def test_each_user_has_a_rate_within_that_of_the_account(calls: AdmitAndRe
     account, quota = make_id(), Quota(requests_per_minute=5, user_requests_per_minute=2)
     decisions = [await admit(account, quota, make_id(), "ada") for _ in range(3)]
     assert [decision.allowed for decision in decisions] == [True, True, False]
-    assert [decision.user_remaining for decision in decisions] == [1, 0, 0]
-    assert [decision.remaining for decision in decisions] == [4, 3, 3], "a refused request takes no token"
+    assert [decision.user and decision.user.remaining for decision in decisions] == [1, 0, 0]
+    assert [decision.account.remaining for decision in decisions] == [4, 3, 3], (
+        "a refused request takes no token"
+    )
     assert (decisions[-1].by_user, decisions[-1].retry_after_s) == (True, 30)
-    assert (await admit(account, quota, make_id(), "bob")).user_remaining == 1
+    bob = (await admit(account, quota, make_id(), "bob")).user
+    assert bob is not None
+    assert bob.remaining == 1
     unnamed = [await admit(account, quota, make_id()) for _ in range(3)]
     assert [decision.allowed for decision in unnamed] == [True, True, False]
-    assert (unnamed[-1].by_user, unnamed[0].user_remaining) == (False, None)
+    assert (unnamed[-1].by_user, unnamed[0].user) == (False, None)
 
 
 async def test_each_user_has_runs_within_those_of_the_account(calls: AdmitAndRelease) -> None:
     admit, release = calls
     account, quota, held = make_id(), Quota(concurrent_runs=3, user_concurrent_runs=1), make_id()
-    assert (await admit(account, quota, held, "ada")).user_runs_remaining == 0
+    ada = (await admit(account, quota, held, "ada")).user
+    assert ada is not None
+    assert ada.runs == 1
     assert (await admit(account, quota, held, "ada")).allowed, "it has its slot"
     refused = await admit(account, quota, make_id(), "ada")
-    assert (refused.allowed, refused.by_user, refused.runs_remaining) == (False, True, 2)
+    assert (refused.allowed, refused.by_user, refused.account.runs) == (False, True, 1)
     assert (await admit(account, quota, make_id(), "bob")).allowed
     await release(account, held)
     assert (await admit(account, quota, make_id(), "ada")).allowed

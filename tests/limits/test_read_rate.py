@@ -58,7 +58,7 @@ async def test_reads_and_messages_do_not_use_up_each_other(redis_url: str) -> No
     assert [(await limiter.admit(account, quota, make_id())).allowed for _ in range(3)] == [True, True, False]
     assert await limiter.admit_read(account, quota) is None
     await asyncio.gather(*(limiter.admit_read(account, quota) for _ in range(100)))
-    assert (await limiter.admit(account, quota, make_id())).remaining == 0
+    assert (await limiter.admit(account, quota, make_id())).account.remaining == 0
     async with Redis.from_url(redis_url) as redis:
         kept: Any = await redis.pttl(f"limits:{{{account}}}:reads")
     assert 0 < kept <= 61_000

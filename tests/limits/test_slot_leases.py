@@ -93,4 +93,4 @@ async def test_a_cancelled_question_leaves_the_next_answers_right(limiter: Limit
     for limit in range(2, 30):
         decision = await limiter.admit(make_id(), Quota(requests_per_minute=limit), make_id())
         assert decision.allowed is True
-        assert decision.remaining == limit - 1
+        assert decision.account.remaining == limit - 1

@@ -40,19 +40,17 @@ async def _agent(
 async def test_every_key_leads_to_its_account_and_agent(migrated_database_url: str) -> None:
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
     wanted = [
-        (_DEMO.api_key, demo.AGENT_ID, "Pro", demo.OFFLINE_MODEL),
-        (_DEMO.starter_api_key, demo.STARTER_AGENT_ID, "Starter", demo.OFFLINE_MODEL),
-        (_DEMO.load_api_key, demo.LOAD_AGENT_ID, "Unlimited", "demo-load"),
+        (_DEMO.api_key, demo.AGENT_ID, "Pro"),
+        (_DEMO.starter_api_key, demo.STARTER_AGENT_ID, "Starter"),
+        (_DEMO.load_api_key, demo.LOAD_AGENT_ID, "Unlimited"),
     ]
     async with open_pool(migrated_database_url) as pool:
-        for key, agent_id, plan, model in wanted:
+        for key, agent_id, plan in wanted:
             found = await resolve(pool, key, agent_id)
             assert found is not None
-            caller, agent = found
-            assert agent is not None
+            caller, found_agent = found
             assert caller.plan.name == plan
-            assert agent.agent_id == agent_id
-            assert agent.model == model
+            assert found_agent == agent_id
     load = await _agent(migrated_database_url, demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID)
     assert load.mcp_servers == ()
 

@@ -1,7 +1,8 @@
 """Encode updates as server-sent events in three forms. Pure.
 
-Forms 1 and 2 are those of the interface specification, section 5; `full` has everything. Each form is one
-function from an update to its event, or None if the form has no event for it.
+Forms 1 and 2 are those of the interface specification, section 5; `full` has everything. Texts and calls of
+the client's tools are the same in all forms. Each form has one function from another update to its event, or
+None.
 """
 
 from collections.abc import Iterable
@@ -61,13 +62,19 @@ class Encoder:
         return b"id: " + cursor.format(self._trace_id).encode() + b"\n" + data
 
     def _encode_update(self, update: Update) -> bytes:
-        event = self._event(update)
+        match update:
+            case TextUpdate():
+                return wire.encode_sse(http.DeltaEvent(content=update.text))
+            case ToolStarted(is_client=True):
+                event: http.StreamEvent | None = http.ClientToolCallEvent(
+                    name=update.name, input=update.input, id=update.call_id
+                )
+            case _:
+                event = self._event(update)
         return b"" if event is None else wire.encode_sse(event)
 
     def _to_form1(self, update: Update) -> http.StreamEvent | None:
         match update:
-            case TextUpdate():
-                return http.DeltaEvent(content=update.text)
             case Started():
                 return http.MetaEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
             case RetrievedSources():
@@ -76,19 +83,13 @@ class Encoder:
                 return http.DoneEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
             case Broken():
                 return _to_error_event(update)
-            case ToolStarted(is_client=True):
-                return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
-            case Warned() | ReasoningUpdate() | ToolStarted() | ToolProgressed() | ToolEnded() | NextRound():
+            case _:
                 return None
 
     def _to_form2(self, update: Update) -> http.StreamEvent | None:
         match update:
-            case TextUpdate():
-                return http.DeltaEvent(content=update.text)
             case Started():
                 return http.StartEvent(conversation_id=self._conversation_id)
-            case ToolStarted(is_client=True):
-                return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case ToolStarted():
                 return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case Finished():
@@ -97,20 +98,11 @@ class Encoder:
                 )
             case Broken():
                 return _to_error_event(update)
-            case (
-                RetrievedSources()
-                | Warned()
-                | ReasoningUpdate()
-                | ToolProgressed()
-                | ToolEnded()
-                | NextRound()
-            ):
+            case _:
                 return None
 
     def _to_full(self, update: Update) -> http.StreamEvent | None:
         match update:
-            case TextUpdate():
-                return http.DeltaEvent(content=update.text)
             case ReasoningUpdate():
                 return http.ReasoningEvent(content=update.text)
             case Started():
@@ -123,8 +115,6 @@ class Encoder:
                 return http.SourcesEvent(sources=update.sources)
             case Warned(warning):
                 return http.WarningEvent(code=warning.code, subject=warning.subject, message=warning.message)
-            case ToolStarted(is_client=True):
-                return http.ClientToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case ToolStarted():
                 return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)
             case ToolProgressed():
@@ -138,7 +128,7 @@ class Encoder:
                     is_error=update.is_error,
                     files=tuple(file.to_link() for file in update.files),
                 )
-            case NextRound():
+            case NextRound() | TextUpdate():
                 return None
             case Finished():
                 return http.MessageDoneEvent(

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from agentchat.contracts.ids import is_uuid
-from agentchat.directory.plans import Plan, build_plan
+from agentchat.directory.plans import COLUMNS, Plan
 from agentchat.runtime import logs
 from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, index_rows
 from agentchat.runtime.loops import repeat
@@ -67,18 +67,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     user_monthly_budget: float | None = None
 
 
-class CallerAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent's current version. `retrieves`: it has a knowledge base."""
-
-    agent_id: str
-    version: int
-    name: str
-    model: str
-    retrieves: bool
-
-
-ResolvedCaller: TypeAlias = tuple[Caller, CallerAgent | None]
-"""The owner of a key, and the agent if it is enabled and belongs to the same account."""
+ResolvedCaller: TypeAlias = tuple[Caller, str | None]
+"""The owner of a key, and the agent's id if it is enabled and belongs to the same account."""
 
 
 class _KeyLookup(msgspec.Struct, frozen=True):
@@ -128,23 +118,17 @@ def _normalize_id(agent_id: str | None) -> str | None:
 
 
 def _read_row(row: tuple[Any, ...]) -> ResolvedCaller:
-    _, account_id, key_id, now = row[:4]
     caller = Caller(
-        account_id=account_id,
-        plan=build_plan(row[8:18]),
-        key_id=key_id,
-        now=now,
-        requires_user=row[4],
-        scopes=row[5],
-        monthly_budget=row[6],
-        user_monthly_budget=row[7],
+        account_id=row[2],
+        key_id=row[3],
+        now=row[4],
+        requires_user=row[5],
+        scopes=row[6],
+        monthly_budget=row[7],
+        user_monthly_budget=row[8],
+        plan=Plan(*row[9:]),
     )
-    agent_id, version, name, model, retrieves = row[18:]
-    if agent_id is None:
-        return caller, None
-    return caller, CallerAgent(
-        agent_id=agent_id, version=version, name=name, model=model, retrieves=retrieves
-    )
+    return caller, row[1]
 
 
 async def load_account_caller(pool: Pool, account_id: str, key_id: str) -> Caller | None:
@@ -154,7 +138,7 @@ async def load_account_caller(pool: Pool, account_id: str, key_id: str) -> Calle
     """
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_OF_ACCOUNT, [key_id, list(SCOPES), account_id])).fetchone()
-    return None if row is None else _read_row((0, *row, None, None, None, None, None))[0]
+    return None if row is None else _read_row((0, None, *row))[0]
 
 
 class KeyUseRecorder:
@@ -201,31 +185,23 @@ class KeyUseRecorder:
             self._log.warning("last_used_not_written", keys=len(used), reason=str(error))
 
 
-_OF_ACCOUNT = """
-SELECT a.account_id, %s,
-       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-       a.require_user, %s::text[], a.monthly_budget::float8, a.user_monthly_budget::float8,
-       p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
-       p.form2_streaming, p.max_message_bytes, p.storage_bytes,
-       p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month
-FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s AND a.disabled_at IS NULL
-"""
+_NOW = """to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
 
-_RESOLVE = b"""
-SELECT asked.place, a.account_id, k.key_id,
-       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-       a.require_user, k.scopes, a.monthly_budget::float8, a.user_monthly_budget::float8,
-       p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
-       p.form2_streaming, p.max_message_bytes, p.storage_bytes,
-       p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month,
-       g.agent_id, v.version, v.name, v.model, v.retrieves
-FROM unnest(%b::bytea[], %b::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
+_OF_ACCOUNT = f"""
+SELECT a.account_id, %s, {_NOW},
+       a.require_user, %s::text[], a.monthly_budget::float8, a.user_monthly_budget::float8, {COLUMNS}
+FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s AND a.disabled_at IS NULL
+"""  # noqa: S608 - constants
+
+_RESOLVE = f"""
+SELECT asked.place, g.agent_id, a.account_id, k.key_id, {_NOW},
+       a.require_user, k.scopes, a.monthly_budget::float8, a.user_monthly_budget::float8, {COLUMNS}
+FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
 JOIN api_keys k ON k.key_hash = asked.key_hash
     OR (k.old_key_hash = asked.key_hash AND k.old_key_until > clock_timestamp())
 JOIN accounts a ON a.account_id = k.account_id
 JOIN plans p ON p.name = a.plan
 LEFT JOIN agents g
     ON g.agent_id = asked.agent AND g.account_id = a.account_id AND g.disabled_at IS NULL
-LEFT JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
 WHERE k.revoked_at IS NULL AND k.disabled_at IS NULL AND a.disabled_at IS NULL
-"""
+""".encode()  # noqa: S608 - constants

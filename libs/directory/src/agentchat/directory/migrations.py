@@ -70,9 +70,6 @@ CREATE TABLE agent_versions (
     created_at timestamptz NOT NULL DEFAULT now(),
     name text NOT NULL GENERATED ALWAYS AS (config ->> 'name') STORED,
     model text NOT NULL GENERATED ALWAYS AS (config ->> 'model') STORED,
-    output_type text NOT NULL GENERATED ALWAYS AS (config ->> 'output_type') STORED,
-    on_interruption text NOT NULL GENERATED ALWAYS AS (config ->> 'on_interruption') STORED,
-    retrieves boolean NOT NULL GENERATED ALWAYS AS ((config ->> 'retrieval') IS NOT NULL) STORED,
     PRIMARY KEY (agent_id, version)
 );
 CREATE TABLE audit_log (

@@ -1,14 +1,11 @@
 """Load plans: the limits of an account. Plans are rows that the migrations seed."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import msgspec
 
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True):
     """The limits of an account; None means no limit.
 
     `user_…` are the limits of each end user. With `form2_streaming`, the stream endpoint may answer in form 2
@@ -42,17 +39,10 @@ async def load_plan(pool: Pool, account_id: str) -> Plan | None:
     """
     async with acquire_connection(pool) as conn:
         row = await (await conn.execute(_PLAN_OF, [account_id])).fetchone()
-    return None if row is None else build_plan(row)
+    return None if row is None else Plan(*row)
 
 
-def build_plan(row: Sequence[Any]) -> Plan:
-    """Build a plan from the columns of its row, in the order of the fields."""
-    return Plan(**dict(zip(Plan.__struct_fields__, row, strict=True)))
+COLUMNS = ", ".join(f"p.{name}" for name in Plan.__struct_fields__)
+"""SQL for the fields of a `Plan`, of a row of the table `plans AS p`."""
 
-
-_PLAN_OF = """
-SELECT p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
-       p.form2_streaming, p.max_message_bytes, p.storage_bytes,
-       p.user_requests_per_minute, p.user_concurrent_runs, p.user_tokens_per_month
-FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s
-"""
+_PLAN_OF = f"SELECT {COLUMNS} FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s"  # noqa: S608

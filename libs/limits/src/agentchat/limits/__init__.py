@@ -5,6 +5,6 @@ itself. Redis keeps nothing that is needed for longer than a slot's lease.
 """
 
 from agentchat.limits.limiter import Limiter
-from agentchat.limits.quota import Admission, PlanLimits, Quota
+from agentchat.limits.quota import Admission, Counts, PlanLimits, Quota
 
-__all__ = ["Admission", "Limiter", "PlanLimits", "Quota"]
+__all__ = ["Admission", "Counts", "Limiter", "PlanLimits", "Quota"]

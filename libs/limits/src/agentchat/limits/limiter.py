@@ -65,8 +65,7 @@ class Limiter:
         except RedisUnavailable as away:
             self._on_fallback(str(away))
             return self._local.admit(account_id, plan, trace_id, user=user, lease_s=slot_ttl_s)
-        return quota.build_admission(
-            plan,
+        return quota.Admission(
             retry_us=retry_us,
             account=quota.Counts(*counts[:3]),
             user=quota.Counts(*counts[4:]) if user else None,
@@ -133,11 +132,11 @@ class Limiter:
         self._local.end(account_id, trace_id)
 
     async def ping(self) -> None:
-        """Check that Redis answers. Raises redis.RedisError, OSError or TimeoutError."""
+        """Check that Redis answers. Raises RedisUnavailable."""
         await self._redis.ping()
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connection."""
         await self._redis.aclose()
 
     async def _tell_unreleased(self) -> None:

@@ -5,17 +5,9 @@ Each gateway then allows a plan's full numbers by itself.
 
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from agentchat.limits.quota import (
-    Admission,
-    Counts,
-    PlanLimits,
-    Rate,
-    build_admission,
-    get_chat_rate,
-    get_user_rate,
-)
+from agentchat.limits.quota import Admission, Counts, PlanLimits, Rate, get_chat_rate, get_user_rate
 from agentchat.runtime.bounded_map import BoundedMap
 
 _ACCOUNTS = 10_000
@@ -23,6 +15,14 @@ _USERS = 10_000
 """Of one account: more rates than these are looked through for those that are whole again."""
 Bucket = Literal["reads", "writes"]
 """What an account asks next to the chat endpoints."""
+
+
+class _Bounds(NamedTuple):
+    """The bounds of an account, or of one of its users. `bucket` names the tokens of the rate."""
+
+    bucket: str
+    rate: Rate | None
+    runs: int | None
 
 
 class _Account:
@@ -51,11 +51,12 @@ class _Account:
             return 0.0
         return self.find_arrival(bucket, rate, now) + rate.interval_us - rate.interval_us * rate.burst - now
 
-    def count(self, bucket: str, rate: Rate | None, now: float, runs: int) -> Counts:
+    def count(self, bounds: _Bounds, now: float, runs: int) -> Counts:
         """Return what is left of a rate, and the runs so far."""
+        rate = bounds.rate
         if rate is None:
             return Counts(0, 0.0, runs)
-        reset_us = self.find_arrival(bucket, rate, now) - now
+        reset_us = self.find_arrival(bounds.bucket, rate, now) - now
         return Counts(int((rate.interval_us * rate.burst - reset_us) // rate.interval_us), reset_us, runs)
 
     def count_runs(self, user: str | None) -> int:
@@ -91,37 +92,34 @@ class LocalLimiter:
         lease_s: float,
     ) -> Admission:
         """Decide without I/O; with a lease of 0, on the rates alone."""
-        now, account, rate = self._clock() * 1e6, self._get_account(account_id), get_chat_rate(limits)
-        user_rate = None if user is None else get_user_rate(limits)
-        bucket = f"user {user}"
+        now, account = self._clock() * 1e6, self._get_account(account_id)
         account.forget_past(now)
-        retry_us, by_user = 0.0, False
+        own = _Bounds("chats", get_chat_rate(limits), limits.concurrent_runs)
+        of_user = _Bounds(f"user {user}", get_user_rate(limits), limits.user_concurrent_runs)
+        parties = [(own, len(account.slots))]
+        if user is not None:
+            parties.append((of_user, account.count_runs(user)))
+        retry_us, refusing = 0.0, own
         if trace_id not in account.slots:
-            most, most_of_user = limits.concurrent_runs, limits.user_concurrent_runs if user else None
-            own_wait = account.measure_wait("chats", rate, now)
-            user_wait = account.measure_wait(bucket, user_rate, now)
-            if own_wait > 0:
-                retry_us = own_wait
-            elif lease_s and most is not None and len(account.slots) >= most:
-                retry_us = 1e6
-            elif user_wait > 0:
-                retry_us, by_user = user_wait, True
-            elif lease_s and most_of_user is not None and account.count_runs(user) >= most_of_user:
-                retry_us, by_user = 1e6, True
+            for refusing, runs in parties:
+                retry_us = account.measure_wait(refusing.bucket, refusing.rate, now)
+                if retry_us <= 0 and lease_s and refusing.runs is not None and runs >= refusing.runs:
+                    retry_us = 1e6
+                if retry_us > 0:
+                    break
             else:
-                for name, each in (("chats", rate), (bucket, user_rate)):
-                    if each is not None:
-                        account.take(name, each, now)
-        if not retry_us and lease_s:
+                for each, _ in parties:
+                    if each.rate is not None:
+                        account.take(each.bucket, each.rate, now)
+        if retry_us <= 0 and lease_s:
             account.slots[trace_id] = now + lease_s * 1e6
             if user is not None:
                 account.users[trace_id] = user
-        return build_admission(
-            limits,
-            retry_us=retry_us,
-            account=account.count("chats", rate, now, len(account.slots)),
-            user=None if user is None else account.count(bucket, user_rate, now, account.count_runs(user)),
-            by_user=by_user,
+        return Admission(
+            retry_us=max(0.0, retry_us),
+            account=account.count(own, now, len(account.slots)),
+            user=None if user is None else account.count(of_user, now, account.count_runs(user)),
+            by_user=retry_us > 0 and refusing is of_user,
             local=True,
         )
 

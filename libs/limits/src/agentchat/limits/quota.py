@@ -90,66 +90,42 @@ def get_write_rate(limits: PlanLimits) -> Rate | None:
     return Rate(per_minute=per_minute, burst=max(LEAST_WRITES_AT_ONCE, per_minute // _BURST_SHARE))
 
 
-class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision. A refused request took no token and no slot.
-
-    `retry_after_s` is there with a refusal, a whole number from 1. `remaining` and `reset_s` tell of the rate
-    (None where the plan has none): requests that would pass now, seconds until the full rate is back.
-    `runs_remaining` are slots free now. `user_…` tell the same of the end user, None without one. `by_user`:
-    the user's limits refuse the request, and not the account's. `local`: Redis was not asked.
-    """
-
-    allowed: bool
-    retry_after_s: int | None = None
-    remaining: int | None = None
-    reset_s: int | None = None
-    runs_remaining: int | None = None
-    user_remaining: int | None = None
-    user_reset_s: int | None = None
-    user_runs_remaining: int | None = None
-    by_user: bool = False
-    local: bool = False
-
-
 class Counts(msgspec.Struct, frozen=True):
-    """What the algorithm counts in: requests that would pass now, microseconds, runs so far."""
+    """The use of a rate and of concurrent runs.
+
+    `remaining`: requests that would pass now; `reset_us`: microseconds until the full rate is back; both 0
+    without a rate. `runs`: the runs that have a slot.
+    """
 
     remaining: int
     reset_us: float
     runs: int
 
-
-def build_admission(
-    limits: PlanLimits,
-    *,
-    retry_us: float,
-    account: Counts,
-    user: Counts | None,
-    by_user: bool = False,
-    local: bool = False,
-) -> Admission:
-    """Build an Admission from the counts of the account and, if the request names one, of its user."""
-    remaining, reset_s = _describe_rate(limits.requests_per_minute, account)
-    user_remaining, user_reset_s = _describe_rate(limits.user_requests_per_minute, user)
-    return Admission(
-        allowed=retry_us <= 0,
-        retry_after_s=max(1, math.ceil(retry_us / 1e6)) if retry_us > 0 else None,
-        remaining=remaining,
-        reset_s=reset_s,
-        runs_remaining=_count_free(limits.concurrent_runs, account),
-        user_remaining=user_remaining,
-        user_reset_s=user_reset_s,
-        user_runs_remaining=_count_free(limits.user_concurrent_runs, user),
-        by_user=by_user,
-        local=local,
-    )
+    @property
+    def reset_s(self) -> int:
+        """The seconds until the full rate is back."""
+        return math.ceil(self.reset_us / 1e6)
 
 
-def _describe_rate(per_minute: int | None, counts: Counts | None) -> tuple[int | None, int | None]:
-    if per_minute is None or counts is None:
-        return None, None
-    return counts.remaining, math.ceil(counts.reset_us / 1e6)
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision. A refused request took no token and no slot.
 
+    `retry_us` is 0 where the request is admitted. `user` counts those of the end user, None without one.
+    `by_user`: the user's limits refuse the request, and not the account's. `local`: Redis was not asked.
+    """
 
-def _count_free(runs: int | None, counts: Counts | None) -> int | None:
-    return None if runs is None or counts is None else max(0, runs - counts.runs)
+    retry_us: float
+    account: Counts
+    user: Counts | None
+    by_user: bool
+    local: bool = False
+
+    @property
+    def allowed(self) -> bool:
+        """True if the request is admitted."""
+        return self.retry_us <= 0
+
+    @property
+    def retry_after_s(self) -> int:
+        """The whole seconds to wait after a refusal, from 1."""
+        return max(1, math.ceil(self.retry_us / 1e6))

@@ -28,7 +28,7 @@ _SHORT_LOCAL_LOCKS = "SET LOCAL lock_timeout TO '2s'"
 
 
 class Form(msgspec.Struct, Generic[A, R], frozen=True):
-    """A way to combine calls in one statement.
+    """A way to combine calls in one statement, whose parameters are `$1`, `$2` and so on.
 
     `parameters` builds its arrays; `results` takes the calls and the rows, and returns one result for each
     call in their order. If a statement is not `durable`, a crash of the server may lose it. If it is
@@ -52,7 +52,7 @@ class BatchedStatement(Generic[A, R]):
     def __init__(self, pool: postgres.Pool, form: Form[A, R]) -> None:
         self._pool = pool
         self._form = form
-        self._batcher: Batcher[A, R] = Batcher(self._run_batch, seconds=postgres.CALL_SECONDS)
+        self._batcher: Batcher[A, R] = Batcher(self._run_batch, seconds=postgres.CALL_SECONDS, inline=True)
         self._connection: postgres.Connection | None = None
 
     async def call(self, asked: A) -> R:
@@ -116,8 +116,9 @@ class BatchedStatement(Generic[A, R]):
             return self._form.results([asked], await self._execute(taken, [asked], prepare=False))[0]
 
     async def _execute(self, conn: postgres.Connection, batch: Sequence[A], *, prepare: bool) -> Rows:
-        cursor = conn.cursor(binary=True)
-        await cursor.execute(self._form.statement, self._form.parameters(batch), prepare=prepare)
+        cursor = psycopg.AsyncRawCursor(conn)
+        parameters = self._form.parameters(batch)
+        await cursor.execute(self._form.statement, parameters, prepare=prepare, binary=True)
         return await cursor.fetchall() if cursor.description else ()
 
     async def _give_back(self) -> None:

@@ -23,7 +23,8 @@ class Batcher(Generic[A, R]):
     """Batches items in their order of arrival. Close it with `aclose`.
 
     Each item has `seconds`. At most `most` items go together, or those whose positions `select` returns: for
-    items that must not go together.
+    items that must not go together. With `inline`, an item that finds nothing under way is handled in its
+    caller's task, and cancelled with it: a task, a future and a timer less.
     """
 
     def __init__(
@@ -33,8 +34,11 @@ class Batcher(Generic[A, R]):
         most: int = 100,
         seconds: float = float("inf"),
         select: Callable[[Sequence[A]], Sequence[int]] | None = None,
+        inline: bool = False,
     ) -> None:
         self._handle = handle
+        self._is_inline = inline
+        self._is_busy = False
         self._select = select or (lambda items: range(min(most, len(items))))
         self._seconds = seconds
         self._waiting: list[_Entry[A, R]] = []
@@ -43,9 +47,11 @@ class Batcher(Generic[A, R]):
     async def call(self, item: A) -> R:
         """Return the result for `item`. Raises the item's error, or TimeoutError when its time is over."""
         loop = asyncio.get_running_loop()
+        if self._is_inline and self._task is None and not self._is_busy:
+            return await self._call_inline(item, loop.time() + self._seconds)
         entry = _Entry[A, R](item, loop.time() + self._seconds, loop.create_future())
         self._waiting.append(entry)
-        if self._task is None:
+        if self._task is None and not self._is_busy:
             self._task = loop.create_task(self._run())
         if self._seconds == float("inf"):
             return await entry.result
@@ -62,6 +68,18 @@ class Batcher(Generic[A, R]):
             await asyncio.wait([task], timeout=seconds)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+    async def _call_inline(self, item: A, end: float) -> R:
+        self._is_busy = True
+        try:
+            (result,) = await self._handle([item], end)
+        finally:
+            self._is_busy = False
+            if self._waiting:
+                self._task = asyncio.get_running_loop().create_task(self._run())
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     async def _run(self) -> None:
         batch: list[_Entry[A, R]] = []

@@ -3,7 +3,6 @@
 from litestar import Litestar
 from litestar.datastructures import State
 
-from agentchat.gateway.access.access_services import AccessServices
 from agentchat.gateway.admin.admin_handlers import build_admin_router
 from agentchat.gateway.admin.admin_services import AdminAccess
 from agentchat.gateway.http.exception_handlers import EXCEPTION_HANDLERS, AnyRequest
@@ -11,14 +10,13 @@ from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import TraceMiddleware
 from agentchat.gateway.openapi import build_openapi_config
-from agentchat.gateway.protocols.protocol_handlers import choose_refusal_format
+from agentchat.gateway.protocols.refusal_formats import choose_refusal_format
 from agentchat.gateway.routes import ROUTES
 from agentchat.gateway.services import GatewayServices
 
 
 def build(
     services: GatewayServices,
-    access: AccessServices,
     admin: AdminAccess | None,
     *,
     is_rehearsal: bool = False,
@@ -32,7 +30,7 @@ def build(
         openapi_config=build_openapi_config(),
         request_class=JsonRequest,
         request_max_body_size=MAX_BODY_BYTES,
-        state=State({"services": services, "access": access, "admin": admin}, deep_copy=False),
+        state=State({"services": services, "admin": admin}, deep_copy=False),
     )
     return TraceMiddleware(app, choose_refusal_format)
 

@@ -8,7 +8,6 @@ from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
 
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.services import get_services
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +39,7 @@ async def get_healthz() -> Health:
 )
 async def get_readyz(request: JsonRequest) -> Response[Readiness]:
     """Return 503 if something that is needed does not answer. Optional parts are listed too."""
-    services = get_services(request)
+    services = request.services
     (is_ready, checks), (_, advisory) = await asyncio.gather(
         services.health.check(), services.advisory.check()
     )

@@ -16,6 +16,7 @@ from litestar import Request, Response, Router, get
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import OpenAPIRenderPlugin
 from litestar.openapi.spec import Components, Reference, SecurityScheme, Tag
+from litestar.response import Redirect
 
 from agentchat.contracts import http, wire
 from agentchat.contracts.examples import AGENT, TRACE
@@ -27,8 +28,7 @@ from agentchat.gateway.http.refusals import Refusal, RefusalFormat, RequestIds, 
 from agentchat.gateway.protocols.chat import STREAM_EVENTS
 from agentchat.gateway.protocols.openai.completion_types import OpenAIError
 from agentchat.gateway.protocols.openai.openai_refusals import format_openai_error
-from agentchat.gateway.protocols.protocol_handlers import choose_refusal_format
-from agentchat.gateway.services import get_services
+from agentchat.gateway.protocols.refusal_formats import choose_refusal_format
 from agentchat.runtime.listening_socket import is_loopback
 
 PAGE_HEADERS = {
@@ -149,7 +149,7 @@ _FORWARDED = {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forw
 @get("/start.js")
 async def start_script(request: JsonRequest) -> Response[bytes]:
     """Fill in the demo's key, for a browser on the same machine."""
-    demo = get_services(request).demo if _is_on_this_machine(request) else None
+    demo = request.services.demo if _is_on_this_machine(request) else None
     script = _START % wire.encode(demo and demo.key).decode()
     headers = {"content-type": "text/javascript; charset=utf-8", "cache-control": "no-store"}
     return Response(script.encode(), headers=headers)
@@ -193,10 +193,16 @@ def build_openapi_config() -> OpenAPIConfig:
     )
 
 
+@get("/", include_in_schema=False, status_code=302)
+async def open_docs() -> Redirect:
+    """Lead a browser to the page that describes the API."""
+    return Redirect("/docs")
+
+
 @get("/openapi.json", operation_id="get_openapi", summary="Get this document.", tags=["service"])
 async def get_openapi(request: JsonRequest) -> Response[bytes]:
     """Return the OpenAPI document."""
-    demo = get_services(request).demo
+    demo = request.services.demo
     document = await asyncio.to_thread(encode_document, request.app, demo.agent_id if demo else None)
     headers = {
         name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")

@@ -25,19 +25,27 @@ from agentchat.gateway.api.get_run import get_run
 from agentchat.gateway.api.list_conversations import list_conversations
 from agentchat.gateway.api.oauth_callback import get_oauth_callback
 from agentchat.gateway.api.take_tool_results import take_tool_results
-from agentchat.gateway.front_page import get_links
-from agentchat.gateway.openapi import get_openapi
-from agentchat.gateway.protocols import protocol_handlers as protocols
+from agentchat.gateway.openapi import get_openapi, open_docs
+from agentchat.gateway.protocols.ag_ui.run_agent import run_agent
+from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import chat_with_ui
+from agentchat.gateway.protocols.ai_sdk.reconnect import reconnect
 from agentchat.gateway.protocols.chat import chat, stream_chat
 from agentchat.gateway.protocols.mcp.mcp_route import serve_mcp
+from agentchat.gateway.protocols.openai import openai_files
+from agentchat.gateway.protocols.openai.completions import complete
+from agentchat.gateway.protocols.openai.model_list import get_model, list_models
+from agentchat.gateway.protocols.openai.responses.create_response import create_response
+from agentchat.gateway.protocols.openai.responses.retrieve_response import cancel_response, retrieve_response
 
 
-def _build_router(tag: str, handlers: Iterable[Any], *schemes: str) -> Router:
+def _build_router(tag: str, handlers: Iterable[Any], *schemes: str, path: str = "/") -> Router:
     """Group handlers that take a key by any of these schemes."""
     return Router(
-        "/", route_handlers=[*handlers], tags=[tag], security=[{scheme: list[str]()} for scheme in schemes]
+        path, route_handlers=[*handlers], tags=[tag], security=[{scheme: list[str]()} for scheme in schemes]
     )
 
+
+_OPENAI = (complete, list_models, get_model, create_response, retrieve_response, cancel_response)
 
 ROUTES = (
     _build_router("chat", (chat, stream_chat, take_tool_results, get_run, follow_chat, cancel), "key"),
@@ -61,9 +69,12 @@ ROUTES = (
     _build_router("account", account_overview.HANDLERS, "key"),
     _build_router("users", user_handlers.HANDLERS, "key"),
     _build_router("webhooks", (*webhook_endpoints.HANDLERS, *webhook_deliveries.HANDLERS), "key"),
-    _build_router("service", (get_oauth_callback, *health.HANDLERS, get_openapi, get_links)),
-    _build_router("openai", protocols.OPENAI, "bearer"),
-    _build_router("ai-sdk", protocols.AI_SDK, "key", "bearer"),
-    _build_router("ag-ui", protocols.AG_UI, "key", "bearer"),
+    _build_router("service", (get_oauth_callback, *health.HANDLERS, get_openapi, open_docs)),
+    _build_router("openai", (*_OPENAI, *openai_files.HANDLERS), "bearer", path="/openai/v1"),
+    # AzureOpenAI(azure_endpoint=…) has other addresses: a deployment is an agent.
+    Router("/openai", route_handlers=[*_OPENAI], include_in_schema=False),
+    Router("/openai/deployments/{deployment:str}", route_handlers=[complete], include_in_schema=False),
+    _build_router("ai-sdk", (chat_with_ui, reconnect), "key", "bearer"),
+    _build_router("ag-ui", (run_agent,), "key", "bearer"),
     _build_router("mcp", (serve_mcp,), "key", "bearer"),
 )

@@ -10,18 +10,16 @@ from agentchat.bus.bus import Bus
 from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.directory.agent_config import is_reasoning_shown
-from agentchat.directory.agent_names import AgentNames
 from agentchat.directory.api_keys import Callers, KeyUseRecorder
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.gateway import app
-from agentchat.gateway.access.access_services import AccessServices
 from agentchat.gateway.access.account_bounds import AccountBounds
 from agentchat.gateway.access.plan_limits import FigureCache
 from agentchat.gateway.access.wrong_keys import WrongKeys
 from agentchat.gateway.admin.admin_services import open_admin_access
 from agentchat.gateway.runs.followed_runs import FollowedRuns
-from agentchat.gateway.services import DemoAccess, GatewayServices, WebhookAccess
+from agentchat.gateway.services import DemoAccess, GatewayServices
 from agentchat.gateway.settings import GatewaySettings
 from agentchat.limits import Limiter
 from agentchat.net_guard.guarded_download import Downloader
@@ -50,38 +48,31 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
         )
         stack.push_async_callback(limiter.aclose)
         callers = await enter(contextlib.aclosing(Callers(pool, await enter(KeyUseRecorder(pool)))))
-        agent_names = await enter(contextlib.aclosing(AgentNames(pool)))
         claims = await enter(contextlib.aclosing(Claims(pool)))
         figures = await enter(contextlib.aclosing(FigureCache(pool)))
         conversation_log = Log(pool)
         runs = FollowedRuns(bus, conversation_log, partial(is_reasoning_shown, pool))
         metrics.OPEN_STREAMS.set_function(lambda: len(runs))
         await enter(runs.run_ticker())
-        sealer = settings.make_sealer() if settings.secret_key is not None else None
-        access = AccessServices(
+        services = GatewayServices(
             pool=pool,
             callers=callers,
-            agent_names=agent_names,
             wrong_keys=WrongKeys(),
             trusted_proxies=parse_networks(settings.trusted_proxies),
             limiter=limiter,
             figures=figures,
             account_bounds=AccountBounds(),
-            sealer=sealer,
+            sealer=settings.make_sealer() if settings.secret_key is not None else None,
             stream_form=settings.stream_form,
             stop=stop,
-        )
-        services = GatewayServices(
-            pool=pool,
             claims=claims,
-            limiter=limiter,
             bus=bus,
             log=conversation_log,
             files=FileStore(pool, ObjectStore(settings.files_url)),
             runs=runs,
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=HealthChecks({"redis": limiter.ping}),
-            webhooks=WebhookAccess(sealer, settings.build_webhook_guard()),
+            webhook_guard=settings.build_webhook_guard(),
             downloader=Downloader(settings.build_file_guard()),
             currency=load_prices(settings.prices).currency,
             demo=_build_demo_access(settings),
@@ -90,7 +81,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
         await web.serve(
-            app.build(services, access, admin, is_rehearsal=settings.rehearsal),
+            app.build(services, admin, is_rehearsal=settings.rehearsal),
             settings.host,
             settings.port,
             stop,

@@ -63,7 +63,7 @@ INSERT INTO idempotency_keys
        (account_id, key, request_hash, trace_id, conversation_id, publication, claimed_until)
 SELECT account_id, key, request_hash, trace_id, conversation_id, 1,
        clock_timestamp() + make_interval(secs => seconds)
-  FROM unnest(%b::text[], %b::text[], %b::bytea[], %b::text[], %b::text[], %b::float8[]) WITH ORDINALITY
+  FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::text[], $6::float8[]) WITH ORDINALITY
        AS claims (account_id, key, request_hash, trace_id, conversation_id, seconds, place)
  ORDER BY key, place
     ON CONFLICT (account_id, key) DO NOTHING

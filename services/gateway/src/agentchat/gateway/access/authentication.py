@@ -9,11 +9,10 @@ import msgspec
 from litestar.datastructures import Headers
 
 from agentchat.directory.agent_calls import open_token
-from agentchat.directory.api_keys import Caller, CallerAgent, Scope, load_account_caller
-from agentchat.gateway.access.access_services import get_access
+from agentchat.directory.api_keys import Caller, Scope, load_account_caller
 from agentchat.gateway.access.end_user import read_user_header, set_user
+from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.http.request_context import Connection, get_context
 from agentchat.runtime import metrics
 from agentchat.runtime.peers import find_peer
 
@@ -22,8 +21,8 @@ _BEARER = re.compile(r"bearer +([!-~]+)\Z", re.IGNORECASE)
 _MAX_KEY_LENGTH = 256
 
 
-async def authenticate(connection: Connection, key: str, agent_id: str | None = None) -> CallerAgent | None:
-    """Set the connection's `auth`, the Caller; return the agent, if `agent_id` is one of the account's.
+async def authenticate(request: JsonRequest, key: str, agent_id: str | None = None) -> str | None:
+    """Set the request's `auth`, the Caller; return `agent_id` if it is one of the account's agents.
 
     A valid key is never cached. The caller's user is the one in X-User-Id.
 
@@ -31,9 +30,9 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
         Refusal: 401; 429 for an address that tries many wrong keys; 400 for a wrong X-User-Id.
         DatabaseUnavailable
     """
-    access, context = get_access(connection), get_context(connection)
-    wrong_keys, peer = access.wrong_keys, find_peer(connection.scope, access.trusted_proxies)
-    found = await access.callers.resolve(key, agent_id)  # in one query with all that wait
+    services, context = request.services, request.context
+    wrong_keys, peer = services.wrong_keys, find_peer(request.scope, services.trusted_proxies)
+    found = await services.callers.resolve(key, agent_id)  # in one query with all that wait
     if found is None:
         if (wait := wrong_keys.wait(peer)) is not None:
             metrics.REFUSED_KEYS.labels(reason="address").inc()
@@ -41,25 +40,25 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
         wrong_keys.was_wrong(peer)
         metrics.REFUSED_KEYS.labels(reason="wrong").inc()
         raise Refusal("invalid_api_key")
-    caller, agent = found
-    context.account_id, connection.scope["auth"] = caller.account_id, caller
-    if (user_id := read_user_header(connection.headers)) is not None:
-        set_user(connection, user_id)
-    return agent
+    caller, known_agent = found
+    context.account_id, request.scope["auth"] = caller.account_id, caller
+    if (user_id := read_user_header(request.headers)) is not None:
+        set_user(request, user_id)
+    return known_agent
 
 
-async def authenticate_agent(connection: Connection, token: str) -> None:
-    """Set the connection's `auth` for a tool-runner that calls an agent, without limits of rates and runs.
+async def authenticate_agent(request: JsonRequest, token: str) -> None:
+    """Set the request's `auth` for a tool-runner that calls an agent, without limits of rates and runs.
 
     The run of the agent that calls has passed them. Raises Refusal: 401; DatabaseUnavailable.
     """
-    access = get_access(connection)
-    opened = None if access.sealer is None else open_token(access.sealer, token)
-    caller = None if opened is None else await load_account_caller(access.pool, opened[0], "agent")
+    services = request.services
+    opened = None if services.sealer is None else open_token(services.sealer, token)
+    caller = None if opened is None else await load_account_caller(services.pool, opened[0], "agent")
     if opened is None or caller is None or opened[1] <= caller.now:
         raise Refusal("invalid_api_key")
     caller = msgspec.structs.replace(caller, plan=caller.plan.drop_limits())
-    get_context(connection).account_id, connection.scope["auth"] = caller.account_id, caller
+    request.context.account_id, request.scope["auth"] = caller.account_id, caller
 
 
 def check_scope(caller: Caller, scope: Scope) -> None:

@@ -1,17 +1,16 @@
 """Check a request before its handler: one guard for each kind of request.
 
-`_check_chat` has the checks of a request for a run, in their order. A handler's `opt={"scope": ...}` names
-the scope that its key needs, if it is not the guard's own. One guard for each kind, since Litestar copies the
-handler for every guard (`BaseRouteHandler.authorize_connection`). Put them on handlers: those of a Router
-apply to Litestar's automatic OPTIONS too.
+`_check_chat` has the checks of a request for a run, `Check` those of others. A handler's `opt={"scope": ...}`
+names the scope that its key needs, if it is not the guard's own. One guard for each kind, since Litestar
+copies the handler for every guard (`BaseRouteHandler.authorize_connection`). Put them on handlers: those of a
+Router apply to Litestar's automatic OPTIONS too.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Request
 from litestar.datastructures import Headers
 from litestar.exceptions import InternalServerException
 from litestar.handlers.base import BaseRouteHandler
@@ -19,8 +18,8 @@ from litestar.params import PathParameter
 
 from agentchat.contracts.ids import is_uuid
 from agentchat.directory.agent_calls import TOKEN_PREFIX
-from agentchat.directory.api_keys import Caller, Scope
-from agentchat.gateway.access.access_services import get_access
+from agentchat.directory.agent_names import find_agent_id
+from agentchat.directory.api_keys import Scope
 from agentchat.gateway.access.authentication import (
     authenticate,
     authenticate_agent,
@@ -44,9 +43,9 @@ from agentchat.gateway.access.plan_limits import (
     take_slot,
 )
 from agentchat.gateway.access.stream_form import read_stream_form
-from agentchat.gateway.http.json_request import MAX_BODY_BYTES
+from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
-from agentchat.gateway.http.request_context import Connection, get_context
+from agentchat.gateway.http.request_context import Connection
 
 BODY_SECONDS = 7.0
 """Within the time that a stopping process has."""
@@ -86,10 +85,9 @@ class _RpcMessage(msgspec.Struct, frozen=True):
     params: _RpcParams = _RpcParams()
 
 
-def get_admitted(request: Request[Any, Any, Any]) -> AdmittedRequest:
+def get_admitted(request: JsonRequest) -> AdmittedRequest:
     """Return what `_check_chat` found."""
-    admitted = request.state.admitted
-    assert isinstance(admitted, AdmittedRequest)
+    admitted: AdmittedRequest = request.state.admitted
     return admitted
 
 
@@ -121,7 +119,7 @@ async def _check_chat(
 
     `agent`: Its id or unique name; None if the body names it. Raises Refusal, DatabaseUnavailable.
     """
-    request = _to_request(connection)
+    request = to_request(connection)
     # 1. The key: 401, or 429 for an address that tries many wrong ones; its scope: 403. One query finds the
     #    agent's id too.
     agent_id = await _authenticate_for_agent(request, read_key(request.headers), agent)
@@ -137,7 +135,10 @@ async def _check_chat(
     if handler.opt.get("streams"):
         read_stream_form(request)
     key.check()
-    # 4. The agent: 400 without a name, 404 for an unknown one. In the body: `find_agent_of_model`, after 6.
+    # 4. The agent: 400 without a name, 404 for an unknown one. In the body: by the handler, after 6.
+    if agent == "":
+        message = "This header is required: the id or the unique name of an agent."
+        raise build_field_refusal("X-Agent-Id", message)
     if agent is not None and agent_id is None:
         agent_id = await find_agent(request, agent)
     # 5. The body: JSON (415), complete in time (400), size (413). Then Litestar decodes it to `data` (400).
@@ -154,7 +155,7 @@ async def may_use_mcp(connection: Connection, _: BaseRouteHandler) -> None:
     The body, which says what it is, is received after the key was checked. Instead of a key a tool-runner has
     a token, and what its call's `_meta` says is true.
     """
-    request, key = _to_request(connection), read_bearer_or_api_key(connection.headers)
+    request, key = to_request(connection), read_bearer_or_api_key(connection.headers)
     is_agent = key.startswith(TOKEN_PREFIX)
     if is_agent:
         await authenticate_agent(request, key)
@@ -167,7 +168,7 @@ async def may_use_mcp(connection: Connection, _: BaseRouteHandler) -> None:
     if is_agent and meta.user_id is not None:
         set_user(request, meta.user_id)
     if message.method != "tools/call":
-        await check_read_rate(get_access(request).limiter, request.auth)
+        await check_read_rate(request.services.limiter, request.auth)
         await _hold_read(request)
         return
     check_user_named(request.auth)
@@ -179,143 +180,93 @@ async def may_use_mcp(connection: Connection, _: BaseRouteHandler) -> None:
     request.state.call_meta = meta if is_agent else None
 
 
-async def may_read(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a request that reads: the key (401), the user (400), the rate (429), few reads at once (429)."""
-    request = await _check_key_and_rate(connection, handler, read_api_key(connection.headers), "read")
-    await _hold_read(request)
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """A guard of requests that start no run.
 
-
-async def may_act(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check any other request: the key (401), the user (400), the rate (429), the body (415, 400, 413)."""
-    request = await _check_key_and_rate(connection, handler, read_api_key(connection.headers), "chat")
-    await receive_data(request, handler)
-
-
-async def may_read_account(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a request that reads what is the account's own: as `may_read`, but no user (403)."""
-    request = await _check_key_and_rate(
-        connection, handler, read_api_key(connection.headers), "manage", of_account=True
-    )
-    await _hold_read(request)
-
-
-async def may_manage_account(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a request that changes what is the account's own: as `may_act`, but no user (403)."""
-    request = await _check_key_and_rate(
-        connection, handler, read_api_key(connection.headers), "manage", of_account=True
-    )
-    await receive_data(request, handler)
-
-
-async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a write to a conversation without a run.
-
-    The key (401), the rates of requests and writes (429), the storage (403), few at once (429), the header
-    Idempotency-Key (400), the body (415, 400, 413).
+    `read_key` finds the key in the headers. With `of_account` the request is about what is the account's
+    own. `writes` to conversations or files have a rate of their own, and a `command` may have a key against
+    repetition. With `is_held` few are answered at once.
     """
-    request = await _check_key_and_rate(connection, handler, read_api_key(connection.headers), "chat")
-    access = get_access(request)
-    await check_write_rate(access.limiter, request.auth)
-    check_storage(request.auth, await access.figures.get(request.auth))
-    await _hold_read(request)
-    request.state.idempotency_key = await read_idempotency_key(request.headers, access.pool, request.auth)
-    request.state.idempotency_key.check()
-    await receive_data(request, handler)
+
+    scope: Scope = "chat"
+    read_key: Callable[[Headers], str] = read_api_key
+    of_account: bool = False
+    requires_user: bool = True
+    writes: Literal["command", "file"] | None = None
+    is_held: bool = False
+
+    async def __call__(self, connection: Connection, handler: BaseRouteHandler) -> None:
+        """Check a request in the order of these numbers. Raises Refusal, DatabaseUnavailable."""
+        request = to_request(connection)
+        services = request.services
+        # 1. The key: 401, 429; its scope: 403.
+        await authenticate(request, self.read_key(request.headers))
+        caller = request.auth
+        check_scope(caller, handler.opt.get("scope", self.scope))
+        # 2. The user: none for what is the account's own (403), else one if the account requires it (400).
+        if self.of_account:
+            check_no_user_named(caller)
+        elif self.requires_user:
+            check_user_named(caller)
+        # 3. The plan's limits: requests (429), writes (429), storage (403), few at once (429).
+        await check_read_rate(services.limiter, caller)
+        if self.writes:
+            await check_write_rate(services.limiter, caller)
+            check_storage(caller, await services.figures.get(caller))
+        if self.is_held:
+            await _hold_read(request)
+        # 4. The header Idempotency-Key: 400.
+        if self.writes == "command":
+            request.state.idempotency_key = await read_idempotency_key(request.headers, services.pool, caller)
+            request.state.idempotency_key.check()
+        # 5. The body, if the handler takes one: 415, 400, 413.
+        await receive_data(request, handler)
 
 
-async def may_upload(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a request that uploads a file: as `may_write`, but the handler receives the body."""
-    await _check_upload(
-        await _check_key_and_rate(connection, handler, read_api_key(connection.headers), "chat")
-    )
-
-
-async def may_upload_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a request of OpenAI's API that uploads a file: as `may_upload`."""
-    await _check_upload(
-        await _check_key_and_rate(connection, handler, read_openai_key(connection.headers), "chat")
-    )
-
-
-async def may_read_files_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a request of OpenAI's API that reads files: as `may_read`."""
-    await _hold_read(
-        await _check_key_and_rate(connection, handler, read_openai_key(connection.headers), "read")
-    )
-
-
-async def may_read_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check a request of OpenAI's API for its models, which are the same for all users: as `may_read`."""
-    request = await _check_key_and_rate(
-        connection, handler, read_openai_key(connection.headers), "chat", requires_user=False
-    )
-    await _hold_read(request)
-
-
-async def may_act_as_openai(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Check any other request of OpenAI's API: as `may_act`."""
-    await _check_key_and_rate(connection, handler, read_openai_key(connection.headers), "chat")
+may_read = Check(scope="read", is_held=True)
+may_act = Check()
+may_read_account = Check(scope="manage", of_account=True, is_held=True)
+may_manage_account = Check(scope="manage", of_account=True)
+may_write = Check(writes="command", is_held=True)
+may_upload = Check(writes="file", is_held=True)
+may_upload_as_openai = Check(read_key=read_openai_key, writes="file", is_held=True)
+may_read_files_as_openai = Check(read_key=read_openai_key, scope="read", is_held=True)
+may_read_as_openai = Check(read_key=read_openai_key, requires_user=False, is_held=True)
+may_act_as_openai = Check(read_key=read_openai_key)
 
 
 async def may_follow_agent(connection: Connection, _: BaseRouteHandler) -> None:
     """Check a request that follows a run of the agent in its path: the key, the rate, the agent (404)."""
-    request, agent = _to_request(connection), connection.path_params["agent"]
+    request, agent = to_request(connection), connection.path_params["agent"]
     agent_id = await _authenticate_for_agent(request, read_bearer_or_api_key(request.headers), agent)
     check_scope(request.auth, "chat")
     check_user_named(request.auth)
-    await check_read_rate(get_access(request).limiter, request.auth)
+    await check_read_rate(request.services.limiter, request.auth)
     request.state.agent_id = agent_id or await find_agent(request, agent)
 
 
-async def find_agent(request: Request[Any, Caller, Any], name: str) -> str:
+async def find_agent(request: JsonRequest, name: str, where: str = "") -> str:
     """Return the id of the account's agent that has this id or this unique name.
 
-    Raises:
-        Refusal: 400 for an empty name (the header X-Agent-Id is missing), 404 for an unknown one.
-        DatabaseUnavailable
+    `where` says where the client finds them. Raises Refusal: 404; DatabaseUnavailable.
     """
-    if not name:
-        message = "This header is required: the id or the unique name of an agent."
-        raise build_field_refusal("X-Agent-Id", message)
-    found = await get_access(request).agent_names.resolve(request.auth.account_id, name)
+    found = await find_agent_id(request.services.pool, request.auth.account_id, name)
     if found is None:
-        hint = "Use an agent's id or its unique name."
+        hint = f"Use an agent's id or its unique name{where}."
         raise Refusal("agent_not_found", f'Unknown agent "{make_printable(name)}". {hint}')
     return found
 
 
-def _to_request(connection: Connection) -> Request[Any, Caller, Any]:
-    assert isinstance(connection, Request)
+def to_request(connection: Connection) -> JsonRequest:
+    """Return the request that a guard checks."""
+    assert isinstance(connection, JsonRequest)
     return connection
 
 
-async def _check_key_and_rate(
-    connection: Connection,
-    handler: BaseRouteHandler,
-    key: str,
-    scope: Scope,
-    *,
-    requires_user: bool = True,
-    of_account: bool = False,
-) -> Request[Any, Caller, Any]:
-    request = _to_request(connection)
-    await authenticate(request, key)
-    check_scope(request.auth, handler.opt.get("scope", scope))
-    if of_account:
-        check_no_user_named(request.auth)
-    elif requires_user:
-        check_user_named(request.auth)
-    await check_read_rate(get_access(request).limiter, request.auth)
-    return request
-
-
-async def _authenticate_for_agent(
-    request: Request[Any, Caller, Any], key: str, agent: str | None
-) -> str | None:
+async def _authenticate_for_agent(request: JsonRequest, key: str, agent: str | None) -> str | None:
     """Return the agent's id if `agent` is the id of one of the account's."""
     agent_id = (agent or "").lower()
-    found = await authenticate(request, key, agent_id if is_uuid(agent_id) else None)
-    return None if found is None else found.agent_id
+    return await authenticate(request, key, agent_id if is_uuid(agent_id) else None)
 
 
 def _read_rpc(body: bytes) -> _RpcMessage:
@@ -334,33 +285,28 @@ def _decode_utf8(header: str) -> str:
         return header
 
 
-async def _take_slot(request: Request[Any, Caller, Any]) -> tuple[IdempotencyKey, Slot]:
+async def _take_slot(request: JsonRequest) -> tuple[IdempotencyKey, Slot]:
     """Take a token of the plan's rate and, unless the request repeats another, a place for a run."""
-    access, context = get_access(request), get_context(request)
-    key = await read_idempotency_key(request.headers, access.pool, request.auth)
-    return key, await take_slot(context, access.limiter, access.figures, request.auth, repeats=key.repeats)
+    services = request.services
+    key = await read_idempotency_key(request.headers, services.pool, request.auth)
+    slot = await take_slot(
+        request.context, services.limiter, services.figures, request.auth, repeats=key.repeats
+    )
+    return key, slot
 
 
-async def _check_upload(request: Request[Any, Caller, Any]) -> None:
-    access = get_access(request)
-    await check_write_rate(access.limiter, request.auth)
-    check_storage(request.auth, await access.figures.get(request.auth))
-    await _hold_read(request)
+async def _hold_read(request: JsonRequest) -> None:
+    await request.context.enter(request.services.account_bounds.hold_read(request.auth))
 
 
-async def _hold_read(request: Request[Any, Caller, Any]) -> None:
-    await get_context(request).enter(get_access(request).account_bounds.hold_read(request.auth))
-
-
-async def receive_data(connection: Connection, handler: BaseRouteHandler) -> None:
+async def receive_data(request: JsonRequest, handler: BaseRouteHandler) -> None:
     """Receive the body of a handler that takes one; one that may be left out counts where it is there."""
-    request = _to_request(connection)
     data = handler.parsed_data_field
     if data is not None and (not data.is_optional or await _read(request)):
         await _receive_body(request)
 
 
-async def _receive_body(request: Request[Any, Any, Any]) -> None:
+async def _receive_body(request: JsonRequest) -> None:
     """Receive the body, which Litestar keeps, and is to decode. Raises Refusal: 415, 413, 400."""
     media_type, parameters = request.content_type
     charset = parameters.get("charset", "utf-8").strip('"').lower()
@@ -371,14 +317,14 @@ async def _receive_body(request: Request[Any, Any, Any]) -> None:
     await _read(request)
 
 
-async def _read(request: Request[Any, Any, Any]) -> bytes:
+async def _read(request: JsonRequest) -> bytes:
     length = request.headers.get("content-length", "")
     is_large = length.isdecimal() and int(length[:12]) > MAX_BODY_BYTES
     try:
         async with asyncio.timeout(FILES_BODY_SECONDS if is_large else BODY_SECONDS):
             return await request.body()
     except TimeoutError:
-        if get_access(request).stop.is_set():
+        if request.services.stop.is_set():
             raise Refusal("server_shutdown") from None
         raise Refusal("invalid_request", "The body did not arrive in time.") from None
     except InternalServerException:  # the client has gone

@@ -7,8 +7,8 @@ from litestar.datastructures import Headers
 
 from agentchat.contracts.ownership import MAX_USER_ID, is_user_id
 from agentchat.directory.api_keys import Caller
+from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
-from agentchat.gateway.http.request_context import Connection, get_context
 
 HEADER = "X-User-Id"
 
@@ -45,11 +45,10 @@ def read_user_in_body(body: bytes) -> str | None:
     return None
 
 
-def set_user(connection: Connection, user_id: str) -> None:
-    """Set the user of the connection's caller."""
-    caller: Caller = connection.scope["auth"]
-    connection.scope["auth"] = msgspec.structs.replace(caller, user_id=user_id)
-    get_context(connection).user_id = user_id
+def set_user(request: JsonRequest, user_id: str) -> None:
+    """Set the user of the request's caller."""
+    request.scope["auth"] = msgspec.structs.replace(request.auth, user_id=user_id)
+    request.context.user_id = user_id
 
 
 def check_user_named(caller: Caller) -> None:

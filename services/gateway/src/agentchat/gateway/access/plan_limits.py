@@ -23,7 +23,7 @@ from agentchat.directory.api_keys import Caller
 from agentchat.files.file_store import sum_file_bytes
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import RequestContext
-from agentchat.limits import Admission, Limiter
+from agentchat.limits import Admission, Counts, Limiter
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
@@ -151,7 +151,7 @@ async def check_write_rate(limiter: Limiter, caller: Caller) -> None:
 def _check(admission: Admission) -> None:
     if not admission.allowed:
         code = "user_rate_limited" if admission.by_user else "rate_limited"
-        _check_wait(admission.retry_after_s or 1, code)
+        _check_wait(admission.retry_after_s, code)
 
 
 def _check_wait(seconds: int | None, code: str = "rate_limited") -> None:
@@ -168,40 +168,43 @@ def _build_headers(
     "month", "user-month" and "storage" have no state while nobody knows it.
     """
     plan = caller.plan
-    policies: list[str] = []
-    states: list[str] = []
-
-    def report_rate(name: str, most: int | None, remaining: int | None, reset_s: int | None) -> None:
-        if most is not None:
-            policies.append(f'"{name}";q={most};w=60')
-            states.append(f'"{name}";r={remaining};t={reset_s}')
-
-    def report_runs(name: str, most: int | None, remaining: int | None) -> None:
-        if most is not None:
-            policies.append(f'"{name}";q={most};qu="concurrent-requests"')
-            states.append(f'"{name}";r={remaining}')
-
-    def report_month(name: str, most: int | None, spent: AccountFigures | None) -> None:
-        if most is not None:
-            policies.append(f'"{name}";q={most};qu="tokens"')
-            if spent is not None:
-                left, seconds = max(0, most - spent.month_tokens), _count_seconds_to_next_month(caller)
-                states.append(f'"{name}";r={left};t={seconds}')
-
-    report_rate("minute", plan.requests_per_minute, admission.remaining, admission.reset_s)
-    report_runs("runs", plan.concurrent_runs, admission.runs_remaining)
-    report_month("month", plan.tokens_per_month, figures)
+    bounds = (plan.requests_per_minute, plan.concurrent_runs, plan.tokens_per_month)
+    items = _describe(caller, "", bounds, admission.account, figures)
     if plan.storage_bytes is not None:
-        policies.append(f'"storage";q={plan.storage_bytes};qu="bytes"')
-        if figures is not None:
-            states.append(f'"storage";r={max(0, plan.storage_bytes - figures.stored_bytes)}')
-    if caller.user_id is not None:
-        per_minute = plan.user_requests_per_minute
-        report_rate("user-minute", per_minute, admission.user_remaining, admission.user_reset_s)
-        report_runs("user-runs", plan.user_concurrent_runs, admission.user_runs_remaining)
-        report_month("user-month", plan.user_tokens_per_month, of_user)
+        left = None if figures is None else f"r={max(0, plan.storage_bytes - figures.stored_bytes)}"
+        items.append(("storage", f'q={plan.storage_bytes};qu="bytes"', left))
+    if admission.user is not None:
+        bounds = (plan.user_requests_per_minute, plan.user_concurrent_runs, plan.user_tokens_per_month)
+        items += _describe(caller, "user-", bounds, admission.user, of_user)
+    policies = ", ".join(f'"{name}";{policy}' for name, policy, _ in items)
+    states = ", ".join(f'"{name}";{state}' for name, _, state in items if state is not None)
     lines = ((b"ratelimit-policy", policies), (b"ratelimit", states))
-    return [(name, ", ".join(items).encode()) for name, items in lines if items]
+    return [(name, line.encode()) for name, line in lines if line]
+
+
+def _describe(
+    caller: Caller,
+    prefix: str,
+    bounds: tuple[int | None, int | None, int | None],
+    counts: Counts,
+    figures: AccountFigures | None,
+) -> list[tuple[str, str, str | None]]:
+    """Describe the rate, the runs and the month of an account or a user: name, policy and state of each."""
+    rate, runs, month = bounds
+    items: list[tuple[str, str, str | None]] = []
+    if rate is not None:
+        state = f"r={counts.remaining};t={counts.reset_s}"
+        items.append((f"{prefix}minute", f"q={rate};w=60", state))
+    if runs is not None:
+        items.append(
+            (f"{prefix}runs", f'q={runs};qu="concurrent-requests"', f"r={max(0, runs - counts.runs)}")
+        )
+    if month is not None:
+        left = None
+        if figures is not None:
+            left = f"r={max(0, month - figures.month_tokens)};t={_count_seconds_to_next_month(caller)}"
+        items.append((f"{prefix}month", f'q={month};qu="tokens"', left))
+    return items
 
 
 def _count_seconds_to_next_month(caller: Caller) -> int:

@@ -1,22 +1,17 @@
 """Read the form of stream that a request asks for in X-Stream-Form, and check the plan."""
 
-from typing import Any
-
-from litestar import Request
-
-from agentchat.directory.api_keys import Caller
-from agentchat.gateway.access.access_services import get_access
+from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 
 _HEADER = "X-Stream-Form"
 
 
-def read_stream_form(request: Request[Any, Caller, Any], default: str | None = None) -> str:
+def read_stream_form(request: JsonRequest, default: str | None = None) -> str:
     """Return the form of stream that a request asks for; else `default`, or the deployment's.
 
     Raises Refusal: 400, 403 where the plan does not have it.
     """
-    form = request.headers.get(_HEADER, default or str(get_access(request).stream_form))
+    form = request.headers.get(_HEADER, default or str(request.services.stream_form))
     if form not in ("1", "2", "full"):
         raise build_field_refusal(_HEADER, "This header must be full, 1 or 2, or be left out.")
     plan = request.auth.plan

@@ -9,9 +9,9 @@ from litestar.handlers.base import BaseRouteHandler
 from agentchat.administration.account_limits import check_path
 from agentchat.administration.route import Route
 from agentchat.directory.named_tokens import ENVIRONMENT_TOKEN, Role, TokenHolder, find_holder
-from agentchat.gateway.access.access_services import get_access
-from agentchat.gateway.access.checks import receive_data
+from agentchat.gateway.access.checks import receive_data, to_request
 from agentchat.gateway.admin.admin_services import AdminAccess
+from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import Connection
 from agentchat.runtime import metrics
@@ -33,31 +33,32 @@ async def may_administer(connection: Connection, handler: BaseRouteHandler) -> N
     of an address as wrong API keys; a right one is accepted from any address. Raises Refusal: 401, 403, 429
     for an address that has tried too many; 415, 413, 400; AdminError, DatabaseUnavailable.
     """
-    holder, route = await _find_holder(connection), handler.opt[ROUTE]
+    request, route = to_request(connection), handler.opt[ROUTE]
+    holder = await _find_holder(request)
     assert isinstance(route, Route)
-    needed, admin = route.role, get_admin_access(connection).admin
+    needed, admin = route.role, get_admin_access(request).admin
     if holder.role < needed:
         reason = (
             f"This needs the role {needed.word}; the token {holder.name} has the role {holder.role.word}."
         )
         raise Refusal("not_allowed", reason)
-    actor = _read_actor(connection, admin.actor) if holder is OWNER else holder.name
+    actor = _read_actor(request, admin.actor) if holder is OWNER else holder.name
     admin = msgspec.structs.replace(admin, actor=actor, account_ids=holder.account_ids)
-    await check_path(admin, connection.path_params, filtered=route.filtered)
-    connection.state.admin = admin
-    await receive_data(connection, handler)
+    await check_path(admin, request.path_params, filtered=route.filtered)
+    request.state.admin = admin
+    await receive_data(request, handler)
 
 
-def get_admin_access(connection: Connection) -> AdminAccess:
+def get_admin_access(request: JsonRequest) -> AdminAccess:
     """Return the admin API's access of the application."""
-    admin = connection.app.state.admin
+    admin = request.app.state.admin
     assert isinstance(admin, AdminAccess)
     return admin
 
 
-def _read_actor(connection: Connection, default: str) -> str:
+def _read_actor(request: JsonRequest, default: str) -> str:
     """Return who asks, for the audit log: whoever has the environment's token may say so. Raises Refusal."""
-    name = connection.headers.get("x-admin-actor")
+    name = request.headers.get("x-admin-actor")
     if name is None:
         return default
     if not _ACTOR.fullmatch(name):
@@ -65,11 +66,11 @@ def _read_actor(connection: Connection, default: str) -> str:
     return name
 
 
-async def _find_holder(connection: Connection) -> TokenHolder:
-    access, values = get_access(connection), connection.headers.getall("authorization", [])
+async def _find_holder(request: JsonRequest) -> TokenHolder:
+    services, values = request.services, request.headers.getall("authorization", [])
     if not values:
         raise _make_refusal("missing")
-    admin = get_admin_access(connection)
+    admin = get_admin_access(request)
     if len(values) == 1 and values[0][: len(_SCHEME)].lower() == _SCHEME:
         token = values[0][len(_SCHEME) :].strip()
         # Compared in constant time: the time must not show how much of it is right.
@@ -77,11 +78,11 @@ async def _find_holder(connection: Connection) -> TokenHolder:
             return OWNER
         if (holder := await find_holder(admin.admin.pool, token)) is not None:
             return holder
-    peer = find_peer(connection.scope, access.trusted_proxies)
-    if (wait := access.wrong_keys.wait(peer)) is not None:
+    peer = find_peer(request.scope, services.trusted_proxies)
+    if (wait := services.wrong_keys.wait(peer)) is not None:
         metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
-    access.wrong_keys.was_wrong(peer)
+    services.wrong_keys.was_wrong(peer)
     raise _make_refusal("wrong")
 
 

@@ -10,7 +10,6 @@ from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_
 from agentchat.directory.agent_names import list_named_agents
 from agentchat.gateway.access.checks import may_read_account
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.services import get_services
 
 Month = Annotated[
     str | None,
@@ -64,7 +63,7 @@ async def get_usage(request: JsonRequest, month: Month = None) -> AccountUsage:
     """Return the usage, which may lag by a moment."""
     caller = request.auth
     month = month or caller.now[:7]
-    services = get_services(request)
+    services = request.services
     lines = await sum_usage_of_month(services.pool, month, caller.account_id)
     return AccountUsage(
         month=month,
@@ -88,7 +87,7 @@ async def get_usage(request: JsonRequest, month: Month = None) -> AccountUsage:
 )
 async def list_agents(request: JsonRequest) -> AgentList:
     """Return the agents that are not disabled."""
-    found = await list_named_agents(get_services(request).pool, request.auth.account_id)
+    found = await list_named_agents(request.services.pool, request.auth.account_id)
     return AgentList(
         data=tuple(AgentEntry(id=each.agent_id, name=each.name, created_at=each.created) for each in found)
     )

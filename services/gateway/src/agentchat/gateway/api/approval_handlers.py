@@ -19,7 +19,6 @@ from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.runs.decide_approval import decide, find_owned_approval
-from agentchat.gateway.services import get_services
 
 ApprovalId = Annotated[
     str,
@@ -71,7 +70,7 @@ async def list_of_account(
     if conversation_id is not None and not ids.is_uuid(conversation_id.lower()):
         raise build_field_refusal("conversation_id", "This must be a UUID.")
     rows = await list_approvals(
-        get_services(request).pool,
+        request.services.pool,
         request.auth.account_id,
         user_id=request.auth.user_id,
         status=status,
@@ -91,7 +90,7 @@ async def list_of_account(
 )
 async def get_one(request: JsonRequest, approval_id: ApprovalId) -> approval_bodies.Approval:
     """Return one approval as it is now."""
-    return (await find_owned_approval(get_services(request).pool, request.auth, approval_id)).approval
+    return (await find_owned_approval(request.services.pool, request.auth, approval_id)).approval
 
 
 @post(
@@ -110,7 +109,7 @@ async def decide_one(
     After the last decision that a run waits for, the run continues: read it by `GET
     /v1/chat/{trace_id}/events`.
     """
-    services, decision = get_services(request), normalize_decision(data)
+    services, decision = request.services, normalize_decision(data)
     found = await find_owned_approval(services.pool, request.auth, approval_id)
     request.context.conversation_id = found.approval.conversation_id
     await decide(services, request.auth, found.approval, decision)

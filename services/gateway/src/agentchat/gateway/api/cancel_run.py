@@ -10,7 +10,7 @@ from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run
-from agentchat.gateway.services import GatewayServices, get_services
+from agentchat.gateway.services import GatewayServices
 
 
 @post(
@@ -26,7 +26,7 @@ async def cancel(request: JsonRequest, trace_id: TraceId) -> http.Cancelling:
     The text so far is saved. 404 for a run that is not the account's, 409 for one that has ended. A run that
     was about to complete may still complete.
     """
-    services = get_services(request)
+    services = request.services
     found = await find_owned_run(services.pool, request.auth, trace_id)
     has_begun = found.begun_at is not None
     if has_begun:

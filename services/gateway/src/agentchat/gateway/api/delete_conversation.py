@@ -7,7 +7,6 @@ from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.api.get_conversation import ConversationId, parse_conversation_id
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.services import get_services
 
 
 @delete(
@@ -19,7 +18,7 @@ from agentchat.gateway.services import get_services
 )
 async def delete_conversation(request: JsonRequest, conversation_id: ConversationId) -> None:
     """Cancel a run under way, then delete the conversation. 503 if it is unknown whether it was deleted."""
-    rpc, caller, trace_id = get_services(request).bus.rpc, request.auth, request.context.trace_id
+    rpc, caller, trace_id = request.services.bus.rpc, request.auth, request.context.trace_id
     conversation_id = parse_conversation_id(conversation_id)
     if not await erase_conversation(
         rpc, caller.account_id, conversation_id, trace_id=trace_id, user_id=caller.user_id

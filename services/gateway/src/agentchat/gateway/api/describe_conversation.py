@@ -25,7 +25,6 @@ from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.runs.claim_key import claim_command
 from agentchat.gateway.runs.conversation_labels import check_changed_pairs, check_title
-from agentchat.gateway.services import get_services
 
 _TITLE = Meta(min_length=1, max_length=MAX_TITLE)
 
@@ -80,7 +79,7 @@ async def describe(
     Returns the conversation as changed. 503 if it is unknown whether it was changed.
     """
     services, context, conversation_id = (
-        get_services(request),
+        request.services,
         request.context,
         parse_conversation_id(conversation_id),
     )

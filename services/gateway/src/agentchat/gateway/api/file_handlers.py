@@ -8,7 +8,6 @@ from agentchat.files.file_store import File
 from agentchat.gateway.access.checks import may_act, may_read, may_upload
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
-from agentchat.gateway.services import get_services
 from agentchat.gateway.uploads.store_upload import store_upload
 from agentchat.gateway.uploads.stored_files import FileId, delete_file, find_file, stream_content
 
@@ -52,7 +51,7 @@ async def upload(request: JsonRequest) -> FileEntry:
 @get("/v1/files", operation_id="listFiles", summary="List files.", guards=[may_read])
 async def list_all(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> FilePage:
     """Return a page of files: those of the user that the request names, or all of the account."""
-    rows = await get_services(request).files.list_files(
+    rows = await request.services.files.list_files(
         request.auth, limit=limit + 1, before=decode_position(cursor, str)
     )
     page, cursor = take_first_page(rows, limit, lambda row: row.stored.file_id)

@@ -14,7 +14,6 @@ from agentchat.contracts import sse_encoder, stream_cursors
 from agentchat.contracts.timings import ACCEPT_SECONDS
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.queries.find_run import FoundRun
-from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.json_request import JsonRequest
@@ -24,7 +23,6 @@ from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, make_run_not_found
 from agentchat.gateway.runs.run_follower import RunFollower, build_run_refusal
 from agentchat.gateway.runs.start_run import TURN_SECONDS
-from agentchat.gateway.services import get_services
 
 LastEventId = Annotated[
     str | None,
@@ -58,7 +56,7 @@ async def follow_chat(
     about itself (`server_shutdown`) have none. 404 for a run that is unknown, erased, or another account's;
     410 for an id of another run.
     """
-    services, caller = get_services(request), request.auth
+    services, caller = request.services, request.auth
     if "x-stream-form" in request.headers:
         read_stream_form(request)
     given = (
@@ -70,7 +68,7 @@ async def follow_chat(
     place = stream_cursors.parse_cursor(given, trace_id) if given else None
     if given and place is None:
         raise _make_cursor_expired()
-    await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
+    await request.context.enter(request.services.account_bounds.hold_stream(caller))
     conversation_id, begun_at = found.conversation_id, found.begun_at
     # The form of a request that waits is known later, and may be the one with outputs.
     has_outputs = begun_at is None or _read_form(request, found) == "full"

@@ -25,7 +25,6 @@ from agentchat.gateway.api.get_conversation import (
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.runs.claim_key import claim_command
-from agentchat.gateway.services import get_services
 
 _WRONG_PLACE = (
     "This must be the id of a message, a version, such as 12, or a time in ISO 8601, "
@@ -77,7 +76,7 @@ async def fork(
     One fork for an Idempotency-Key. 503 if it is unknown whether there is one.
     """
     services, context, source_id = (
-        get_services(request),
+        request.services,
         request.context,
         parse_conversation_id(conversation_id),
     )

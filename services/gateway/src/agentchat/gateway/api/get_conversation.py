@@ -21,7 +21,6 @@ from agentchat.gateway.api.conversation_rows import MessagePage, build_conversat
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, encode_next_cursor
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
-from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 PAGE_BYTES = 1024 * 1024
@@ -59,7 +58,7 @@ async def get_conversation(
 ) -> Response[ConversationRow]:
     """Return the conversation. X-Conversation-Version is its number of events, which `at` accepts later."""
     thread = await find_thread_at(request, conversation_id, at)
-    return await show_conversation(get_services(request).pool, thread)
+    return await show_conversation(request.services.pool, thread)
 
 
 @get(
@@ -79,7 +78,7 @@ async def list_messages(
 
     A page also ends with the message that reaches 1 MiB, outputs of tools included.
     """
-    pool = get_services(request).pool
+    pool = request.services.pool
     thread = await find_thread_at(request, conversation_id, at)
     after: int | None = decode_position(cursor, _Version)
     page = await threads.list_messages(
@@ -121,7 +120,7 @@ async def find_thread_at(request: JsonRequest, conversation_id: str, at: str | N
         Refusal: 400 for a wrong `at`; 404 if it does not exist or is another account's or user's, with the
             same message and in the same time.
     """
-    pool, conversation_id = get_services(request).pool, parse_conversation_id(conversation_id)
+    pool, conversation_id = request.services.pool, parse_conversation_id(conversation_id)
     try:
         place = None if at is None else parse_version_or_time(at)
     except ValueError:

@@ -16,7 +16,6 @@ from agentchat.conversations.queries.find_run import load_run
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, make_run_not_found
-from agentchat.gateway.services import get_services
 
 
 @get(
@@ -30,7 +29,7 @@ async def get_run(request: JsonRequest, trace_id: TraceId) -> RunResult:
 
     404 for a run that is not the account's, and for a queued request that was refused.
     """
-    pool = get_services(request).pool
+    pool = request.services.pool
     found = await find_owned_run(pool, request.auth, trace_id)
     if found.begun_at is None:
         return RunResult(trace_id=trace_id, conversation_id=found.conversation_id, status="queued")

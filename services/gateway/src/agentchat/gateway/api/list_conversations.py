@@ -22,7 +22,6 @@ from agentchat.gateway.api.conversation_rows import ConversationPage
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, take_first_page
 from agentchat.gateway.http.refusals import build_field_refusal, replace_nul
-from agentchat.gateway.services import get_services
 
 _PREFIX = "metadata."
 _OffsetTime = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -105,7 +104,7 @@ async def list_conversations(
 ) -> ConversationPage:
     """Return a page of conversations. The list may lag by a moment; one conversation never does."""
     rows = await list_account_conversations(
-        get_services(request).pool,
+        request.services.pool,
         request.auth.account_id,
         limit=limit + 1,
         before=decode_position(cursor, tuple[str, str]),

@@ -25,7 +25,6 @@ from agentchat.gateway.access.checks import may_read, may_write
 from agentchat.gateway.api.conversation_rows import build_feedback_row
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
-from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _MAX_NAME = 200
@@ -93,7 +92,7 @@ async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) 
         comment=data.comment and clean_text(data.comment),
     )
     version = await _send(request, command)
-    stored = await _load_feedback(get_services(request).pool, msgspec.structs.replace(reply, until=version))
+    stored = await _load_feedback(request.services.pool, msgspec.structs.replace(reply, until=version))
     given = next((each for each in stored if each.on_behalf_of == name), None)
     if given is None:  # erased since
         raise _make_not_found()
@@ -109,7 +108,7 @@ async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) 
 async def list_feedback(request: JsonRequest, message_id: MessageId) -> FeedbackList:
     """Return all feedback on the reply."""
     reply = await _find_reply(request, message_id)
-    return FeedbackList(data=await _load_feedback(get_services(request).pool, reply))
+    return FeedbackList(data=await _load_feedback(request.services.pool, reply))
 
 
 @delete(
@@ -146,7 +145,7 @@ def _build_command(request: JsonRequest, reply: _Reply, name: str | None) -> Giv
 
 async def _send(request: JsonRequest, command: GiveFeedback) -> int:
     """Return the version of the conversation after the command. Raises Refusal, BusUnavailable."""
-    answer = await give_feedback(get_services(request).bus.rpc, command)
+    answer = await give_feedback(request.services.bus.rpc, command)
     match answer.outcome:
         case "recorded":
             return answer.version
@@ -168,7 +167,7 @@ async def _load_feedback(pool: Pool, reply: _Reply) -> tuple[Feedback, ...]:
 
 async def _find_reply(request: JsonRequest, message_id: str) -> _Reply:
     """Find the caller's reply. Raises Refusal, with one message for every reason; DatabaseUnavailable."""
-    pool, message_id = get_services(request).pool, message_id.lower()
+    pool, message_id = request.services.pool, message_id.lower()
     place = await _place(pool, message_id)
     thread = None if place is None else await threads.find_thread(pool, place[0])
     if place is None or thread is None or not may_use(request.auth, thread):

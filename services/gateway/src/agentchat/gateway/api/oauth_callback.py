@@ -13,10 +13,8 @@ from agentchat.contracts import subjects
 from agentchat.contracts.authorizations import CALLBACK_PATTERN, AuthorizationFinished, FinishAuthorization
 from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.contracts.timings import AUTHORIZE_SECONDS
-from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
-from agentchat.gateway.services import get_services
 from agentchat.runtime.peers import find_peer
 
 _STATE = "^[A-Za-z0-9_-]{43}$"
@@ -57,11 +55,11 @@ async def get_oauth_callback(
     finish = FinishAuthorization(
         state=link_state or "", code=code or None, issuer=iss or None, callback=issuer
     )
-    access = get_access(request)
+    access = request.services
     peer = find_peer(request.scope, access.trusted_proxies)
     if (wait := access.wrong_keys.wait(peer)) is not None:
         raise Refusal("rate_limited", "Too many wrong states came from this address.", retry_after=wait)
-    answer = await get_services(request).bus.rpc.ask(
+    answer = await request.services.bus.rpc.ask(
         # Answered by tool_runner.authorization.authorization_links.
         subjects.TOOLS_AUTHORIZED,
         finish,

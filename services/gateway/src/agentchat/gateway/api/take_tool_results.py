@@ -15,7 +15,6 @@ from agentchat.gateway.protocols.chat import wait_for_answer
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run
 from agentchat.gateway.runs.resume_run import follow_resumed_run
 from agentchat.gateway.runs.return_results import list_request_ids, return_results
-from agentchat.gateway.services import get_services
 
 ToolResultsData = Annotated[
     http.ToolResultsBody,
@@ -45,7 +44,7 @@ async def take_tool_results(
     The results of all calls come together. Sending the same results again is safe. To stream the rest,
     follow `GET /v1/chat/{trace_id}/events` meanwhile. 409 for a call that is unknown or has a result already.
     """
-    await find_owned_run(get_services(request).pool, request.auth, trace_id)
+    await find_owned_run(request.services.pool, request.auth, trace_id)
     results = [_build_result(each) for each in data.results]
     conversation_id, run = await return_results(request, results, trace_id=trace_id)
     resumed = await follow_resumed_run(request, conversation_id, run, list_request_ids(results))

@@ -24,7 +24,6 @@ from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import decode_slashes
-from agentchat.gateway.services import get_services
 
 UserId = Annotated[str, PathParameter(description="The end user, percent-encoded, as X-User-Id named it.")]
 
@@ -60,7 +59,7 @@ async def list_all(
 ) -> UserPage:
     """Return a page of users. The list may lag by a moment."""
     rows = await list_users(
-        get_services(request).pool,
+        request.services.pool,
         request.auth.account_id,
         order=order,
         after=decode_position(cursor, tuple[int, str]),
@@ -78,7 +77,7 @@ async def list_all(
 )
 async def get_one(request: JsonRequest, user_id: UserId) -> UserDetails:
     """Return the user. 404 for one who has neither conversations nor used tokens."""
-    pool = get_services(request).pool
+    pool = request.services.pool
     found = await load_user_details(pool, request.auth.account_id, decode_slashes(user_id))
     if found is None:
         raise _make_not_found()
@@ -99,7 +98,7 @@ async def export(request: JsonRequest, user_id: UserId) -> Stream:
     The last line is `{"type": "end"}`: without it the export is incomplete.
     """
     user = await _find_user(request, user_id)
-    lines = export_user(get_services(request).log, get_services(request).pool, request.auth.account_id, user)
+    lines = export_user(request.services.log, request.services.pool, request.auth.account_id, user)
     return stream_lines(lines)
 
 
@@ -115,7 +114,7 @@ async def remove(request: JsonRequest, user_id: UserId) -> UserDeletionState:
 
     404 once the user is gone. The account's own usage keeps the tokens, without the user.
     """
-    pool, account_id, user_id = get_services(request).pool, request.auth.account_id, decode_slashes(user_id)
+    pool, account_id, user_id = request.services.pool, request.auth.account_id, decode_slashes(user_id)
     found = await find_user(pool, account_id, user_id)
     if found is None and not await has_files(pool, account_id, user_id):
         raise _make_not_found()
@@ -125,7 +124,7 @@ async def remove(request: JsonRequest, user_id: UserId) -> UserDeletionState:
 
 async def _find_user(request: JsonRequest, user_id: str) -> EndUser:
     """Find the account's user. Raises Refusal: 404; DatabaseUnavailable."""
-    pool = get_services(request).pool
+    pool = request.services.pool
     found = await find_user(pool, request.auth.account_id, decode_slashes(user_id))
     if found is None:
         raise _make_not_found()

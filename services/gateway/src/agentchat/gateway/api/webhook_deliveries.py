@@ -12,7 +12,6 @@ from agentchat.gateway.access.checks import may_manage_account, may_read_account
 from agentchat.gateway.api.webhook_endpoints import EndpointId
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, encode_next_cursor
-from agentchat.gateway.services import get_services
 from agentchat.webhooks import deliveries
 
 TEST_SECONDS = 20.0
@@ -50,7 +49,7 @@ async def list_of_endpoint(
     status: Annotated[DeliveryStatus | None, QueryParameter(description="Only those of this status.")] = None,
 ) -> DeliveryPage:
     """Return a page of deliveries with their last 20 attempts. Deliveries are kept for 31 days."""
-    pool, before = get_services(request).pool, decode_position(cursor, str)
+    pool, before = request.services.pool, decode_position(cursor, str)
     rows, more = await deliveries.list_deliveries(
         pool, request.auth.account_id, endpoint_id, status=status, before=before, limit=limit
     )
@@ -66,7 +65,7 @@ async def list_of_endpoint(
 async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     """Return the delivery with its attempts."""
     return await deliveries.get_delivery(
-        get_services(request).pool, request.auth.account_id, endpoint_id, delivery_id
+        request.services.pool, request.auth.account_id, endpoint_id, delivery_id
     )
 
 
@@ -79,7 +78,7 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: De
 )
 async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     """Queue the delivery again, under its own id."""
-    pool, account_id = get_services(request).pool, request.auth.account_id
+    pool, account_id = request.services.pool, request.auth.account_id
     found = await deliveries.get_delivery(pool, account_id, endpoint_id, delivery_id)
     return await deliveries.resend_delivery(pool, account_id, found.id)
 
@@ -96,7 +95,7 @@ async def test(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[End
 
     The ids in the example belong to nothing. A test that fails is retried like any other delivery.
     """
-    pool, account_id, loop = get_services(request).pool, request.auth.account_id, asyncio.get_running_loop()
+    pool, account_id, loop = request.services.pool, request.auth.account_id, asyncio.get_running_loop()
     delivery = await deliveries.send_test(pool, account_id, endpoint_id, data.type)
     end = loop.time() + TEST_SECONDS
     while not delivery.attempts and loop.time() < end:

@@ -13,7 +13,7 @@ from agentchat.gateway.access.checks import may_manage_account
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.services import get_sealer, get_services
+from agentchat.gateway.services import get_sealer
 from agentchat.net_guard import AddressRefused
 from agentchat.webhooks import endpoints
 from agentchat.webhooks.endpoints import check_url
@@ -45,8 +45,8 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
 async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     """Create an endpoint and return its secret, which is shown only now."""
     await check_address(request, data.url)
-    pool, account_id = get_services(request).pool, request.auth.account_id
-    return await endpoints.create_endpoint(pool, get_sealer(get_services(request)), account_id, data)
+    pool, account_id = request.services.pool, request.auth.account_id
+    return await endpoints.create_endpoint(pool, get_sealer(request.services), account_id, data)
 
 
 @get(
@@ -57,7 +57,7 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
 )
 async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
     """Return a page of endpoints."""
-    pool, account_id = get_services(request).pool, request.auth.account_id
+    pool, account_id = request.services.pool, request.auth.account_id
     rows = await endpoints.list_endpoints(
         pool, account_id, after=decode_position(cursor, str), limit=limit + 1
     )
@@ -73,7 +73,7 @@ async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Curso
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
     """Return the endpoint without its secret."""
-    return await endpoints.get_endpoint(get_services(request).pool, request.auth.account_id, endpoint_id)
+    return await endpoints.get_endpoint(request.services.pool, request.auth.account_id, endpoint_id)
 
 
 @patch(
@@ -86,9 +86,7 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
     """Change the endpoint. One that is enabled again gets what happened while it was disabled."""
     if data.url is not msgspec.UNSET:
         await check_address(request, data.url)
-    return await endpoints.change_endpoint(
-        get_services(request).pool, request.auth.account_id, endpoint_id, data
-    )
+    return await endpoints.change_endpoint(request.services.pool, request.auth.account_id, endpoint_id, data)
 
 
 @delete(
@@ -99,7 +97,7 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
 )
 async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
     """Delete the endpoint and its deliveries."""
-    await endpoints.delete_endpoint(get_services(request).pool, request.auth.account_id, endpoint_id)
+    await endpoints.delete_endpoint(request.services.pool, request.auth.account_id, endpoint_id)
 
 
 @post(
@@ -114,14 +112,14 @@ async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoin
 
     For one day each delivery is signed with both secrets, so that you can change receivers.
     """
-    pool, account_id = get_services(request).pool, request.auth.account_id
-    return await endpoints.rotate_secret(pool, get_sealer(get_services(request)), account_id, endpoint_id)
+    pool, account_id = request.services.pool, request.auth.account_id
+    return await endpoints.rotate_secret(pool, get_sealer(request.services), account_id, endpoint_id)
 
 
 async def check_address(request: JsonRequest, url: str) -> None:
     """Check that the address may be called. Raises Refusal."""
     try:
-        await check_url(get_services(request).webhooks.guard, url, request.auth.account_id)
+        await check_url(request.services.webhook_guard, url, request.auth.account_id)
     except AddressRefused as error:
         reason = f"{error}; the operator's AGENTCHAT_WEBHOOK_ALLOW lists exceptions"
         field = http.FieldError(field="url", message=f"This may not be called: {reason}.")

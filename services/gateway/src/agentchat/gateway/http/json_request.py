@@ -1,6 +1,6 @@
 """Decode a request's body to the type of the handler's `data`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from litestar import Request
 from litestar.datastructures import State
@@ -11,6 +11,9 @@ from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http import ignored_parameters
 from agentchat.gateway.http.refusals import to_refusal
 from agentchat.gateway.http.request_context import RequestContext, get_context
+
+if TYPE_CHECKING:
+    from agentchat.gateway.services import GatewayServices
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_FILES_BODY_BYTES = 8 * MAX_BODY_BYTES
@@ -24,6 +27,12 @@ class JsonRequest(Request[Any, Caller, State]):
     def context(self) -> RequestContext:
         """Return the request's context."""
         return get_context(self)
+
+    @property
+    def services(self) -> "GatewayServices":
+        """Return the services of the application."""
+        services: GatewayServices = self.app.state.services
+        return services
 
     async def json(self) -> Any:
         """Decode the body, strictly: Litestar would make dicts of it, and convert texts to numbers.

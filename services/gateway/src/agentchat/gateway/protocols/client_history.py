@@ -26,7 +26,6 @@ from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal, check_size, replace_nul
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
 from agentchat.gateway.runs.run_request import Fork, RunRequest
-from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 _NO_NAME = re.compile(r"(undefined|null|none|nan)\Z|\[object|.*(\{\{|\$\{)", re.IGNORECASE)
@@ -144,7 +143,7 @@ async def place_in_conversation(
     )
     if key is None or hash_of is None:
         return requested
-    pool = get_services(request).pool
+    pool = request.services.pool
     thread = await _find_thread(pool, request.auth, key)
     if thread is None:
         requested = replace(requested, external_id=key)

@@ -14,7 +14,6 @@ from agentchat.directory.prompt_variables import check_context
 from agentchat.directory.request_parameters import select_parameters
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, to_refusal
-from agentchat.gateway.services import get_services
 
 MAX_SECRETS = 8
 MAX_SECRET_BYTES = 4096
@@ -39,7 +38,7 @@ async def choose_parameters(
     given = msgspec.to_builtins(requested) if requested is not None else {}
     if not given:
         return None
-    agent = await load_agent(get_services(request).pool, request.auth.account_id, agent_id)
+    agent = await load_agent(request.services.pool, request.auth.account_id, agent_id)
     if agent is None:
         raise Refusal("agent_not_found")
     used = select_parameters(agent, given)

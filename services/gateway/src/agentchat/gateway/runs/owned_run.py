@@ -14,7 +14,6 @@ from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import ViewKind
-from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 TraceId = Annotated[
@@ -53,7 +52,7 @@ async def follow_stored_run(
     `begun_at`: the version of its conversation with which it begins, if known. Other arguments: as those of
     `FollowedRuns.follow`. Raises Stopping, BusUnavailable.
     """
-    run = await get_services(request).runs.follow(
+    run = await request.services.runs.follow(
         trace_id,
         conversation_id,
         ViewKind(outputs=outputs, reasoning=outputs),

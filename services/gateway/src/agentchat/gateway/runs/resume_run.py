@@ -10,7 +10,6 @@ from agentchat.conversations.aggregate.approval_rules import list_needed_approva
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.claims.idempotency import Claim
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.authentication import check_scope
 from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
@@ -21,7 +20,6 @@ from agentchat.gateway.runs.owned_run import follow_stored_run
 from agentchat.gateway.runs.return_results import list_request_ids, return_results
 from agentchat.gateway.runs.run_request import RunRequest
 from agentchat.gateway.runs.start_run import StartedRun, start_run
-from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 _MAX_DECISIONS = 64
@@ -48,7 +46,7 @@ async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRu
     if not results:
         check_scope(caller, "approve")
     await get_admitted(request).slot.give_back()
-    async with get_access(request).account_bounds.hold_read(caller):
+    async with request.services.account_bounds.hold_read(caller):
         if results:
             conversation_id, run = await return_results(request, results, agent_id=run_request.agent_id)
             request_ids = list_request_ids(results)
@@ -67,7 +65,7 @@ async def follow_resumed_run(
     """
     caller = request.auth
     after_pause = AfterPause(run, max(_pause_of(run, each) for each in request_ids))
-    await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
+    await request.context.enter(request.services.account_bounds.hold_stream(caller))
     follower = await follow_stored_run(request, run.trace_id, conversation_id, after_pause=after_pause)
     request.context.trace_id = run.trace_id
     await follower.wait_until_saved()
@@ -83,7 +81,7 @@ async def follow_resumed_run(
 
 async def _decide_all(request: JsonRequest, run_request: RunRequest) -> tuple[str, Run]:
     """Return the run with its conversation, once every decision is recorded. Raises as `resume_run`."""
-    services, caller, verdicts = get_services(request), request.auth, run_request.verdicts
+    services, caller, verdicts = request.services, request.auth, run_request.verdicts
     if len(verdicts) > _MAX_DECISIONS:
         raise Refusal("invalid_request", f"Send at most {_MAX_DECISIONS} decisions at once.")
     found = [

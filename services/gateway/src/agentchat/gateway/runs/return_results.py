@@ -12,7 +12,6 @@ from agentchat.conversations.queries.find_run import load_run
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size
 from agentchat.gateway.runs.owned_run import find_owned_run
-from agentchat.gateway.services import get_services
 
 MAX_RESULT_BYTES = 256 * 1024
 
@@ -35,7 +34,7 @@ async def return_results(
         Refusal: 409 if no run of the caller waits for one of them; 400, 413.
         BusUnavailable, DatabaseUnavailable, UnreadableEvent
     """
-    services, caller, unknown = get_services(request), request.auth, build_unknown_call(results[0].id)
+    services, caller, unknown = request.services, request.auth, build_unknown_call(results[0].id)
     for result in results:
         check_size("results", result.output, MAX_RESULT_BYTES)
     request_id = ids.find_request_id(results[0].id)
@@ -77,7 +76,7 @@ async def check_no_run_waits(request: JsonRequest, results: Sequence[ClientToolR
 
     The message would end that run, and the results would be lost. Raises DatabaseUnavailable.
     """
-    services = get_services(request)
+    services = request.services
     for result in results:
         request_id = ids.find_request_id(result.id)
         waiting = None if request_id is None else await find_requesting_run(services.pool, request_id)

@@ -34,7 +34,7 @@ from agentchat.gateway.runs.claim_key import claim_run, extend_claim, give_up_cl
 from agentchat.gateway.runs.followed_runs import Stopping
 from agentchat.gateway.runs.run_follower import JoinedRun, RunFollower
 from agentchat.gateway.runs.run_request import Fork, RunRequest
-from agentchat.gateway.services import GatewayServices, get_sealer, get_services
+from agentchat.gateway.services import GatewayServices, get_sealer
 from agentchat.gateway.uploads.store_upload import find_room
 from agentchat.runtime import failpoints, logs
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -66,7 +66,7 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
         Refusal: The run was refused; the status is that of its code.
         BusUnavailable, DatabaseUnavailable: Nothing was published.
     """
-    services, context, admitted = get_services(request), request.context, get_admitted(request)
+    services, context, admitted = request.services, request.context, get_admitted(request)
     key = admitted.idempotency_key
     if run_request.key is not None and key.text is None:
         key = IdempotencyKey(run_request.key)

@@ -2,11 +2,9 @@
 
 from agentchat.directory.api_keys import Caller
 from agentchat.files.file_store import File
-from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.multipart_form import receive_form
 from agentchat.gateway.http.refusals import build_field_refusal
-from agentchat.gateway.services import get_services
 
 _SHORTEST = 3600
 _MAX_PURPOSE = 64
@@ -18,7 +16,7 @@ async def store_upload(request: JsonRequest, *, expires_field: str, longest: int
     `expires_field` names the part with the seconds until the file is deleted, at most `longest`. Raises
     Refusal, FilesError, DatabaseUnavailable.
     """
-    caller, files = request.auth, get_services(request).files
+    caller, files = request.auth, request.services.files
     form = await receive_form(request)
     purpose = form.fields.get("purpose", "user_data")
     if not 0 < len(purpose) <= _MAX_PURPOSE or not purpose.isprintable():
@@ -40,7 +38,7 @@ async def store_upload(request: JsonRequest, *, expires_field: str, longest: int
 
 async def find_room(request: JsonRequest, caller: Caller) -> int | None:
     """Return how many bytes the plan has left; None if it has no bound, or nobody knows."""
-    most, figures = caller.plan.storage_bytes, await get_access(request).figures.get(caller)
+    most, figures = caller.plan.storage_bytes, await request.services.figures.get(caller)
     return None if most is None or figures is None else max(0, most - figures.stored_bytes)
 
 

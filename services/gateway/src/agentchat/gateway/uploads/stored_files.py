@@ -11,14 +11,13 @@ from agentchat.contracts.ids import is_uuid
 from agentchat.files.file_store import File
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.services import get_services
 
 FileId = Annotated[str, PathParameter(description="The file's id, as the upload answered.")]
 
 
 async def find_file(request: JsonRequest, file_id: str) -> File:
     """Find a file that the caller may use. Raises Refusal: 404; DatabaseUnavailable."""
-    found = await get_services(request).files.get(request.auth, file_id) if is_uuid(file_id) else None
+    found = await request.services.files.get(request.auth, file_id) if is_uuid(file_id) else None
     if found is None:
         raise Refusal("file_not_found")
     return found
@@ -26,7 +25,7 @@ async def find_file(request: JsonRequest, file_id: str) -> File:
 
 async def delete_file(request: JsonRequest, file_id: str) -> None:
     """Delete a file that the caller may use. Raises Refusal: 404; DatabaseUnavailable."""
-    if not is_uuid(file_id) or not await get_services(request).files.delete(request.auth, file_id):
+    if not is_uuid(file_id) or not await request.services.files.delete(request.auth, file_id):
         raise Refusal("file_not_found")
 
 
@@ -36,7 +35,7 @@ async def stream_content(request: JsonRequest, file_id: str) -> Stream:
     Raises Refusal: 404; FileGone, FilesUnavailable, DatabaseUnavailable.
     """
     stored = (await find_file(request, file_id)).stored
-    chunks = get_services(request).files.stream(request.auth.account_id, stored.sha256)
+    chunks = request.services.files.stream(request.auth.account_id, stored.sha256)
     first = await anext(chunks)
     shown = "inline" if stored.is_image else "attachment"
     return Stream(

@@ -47,7 +47,7 @@ async def _admit(services: WorkerServices, leased: LeasedRequest) -> NoSlot | No
     )
     if admission.allowed:
         return None
-    return NoSlot("user_rate_limited" if admission.by_user else "rate_limited", admission.retry_after_s or 0)
+    return NoSlot("user_rate_limited" if admission.by_user else "rate_limited", admission.retry_after_s)
 
 
 async def take_slot_again(services: WorkerServices, leased: LeasedRequest) -> None:

@@ -8,7 +8,6 @@ from litestar.params import PathParameter
 
 from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
-from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import AgentName, may_follow_agent
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import add_stream_headers
@@ -16,7 +15,6 @@ from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.protocols.client_history import check_name
 from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.owned_run import find_owned_run, follow_stored_run
-from agentchat.gateway.services import get_services
 
 ChatId = Annotated[str, PathParameter(description="The `id` that the chat was sent with.")]
 
@@ -41,7 +39,7 @@ async def reconnect(
 
     204 if no run is under way: what has ended is in the client's or its backend's own store.
     """
-    services, caller, name = get_services(request), request.auth, check_name("chat_id", chat_id)
+    services, caller, name = request.services, request.auth, check_name("chat_id", chat_id)
     agent_id = request.state.agent_id
     trace_id = await find_by_history.find_newest_run(services.pool, build_scope(caller), agent_id, name)
     if trace_id is None:
@@ -50,7 +48,7 @@ async def reconnect(
     conversation_id, begun_at = found.conversation_id, found.begun_at
     if begun_at is None or not await services.log.is_under_way(conversation_id, trace_id):
         return Response(None, status_code=204)
-    await request.context.enter(get_access(request).account_bounds.hold_stream(caller))
+    await request.context.enter(request.services.account_bounds.hold_stream(caller))
     run = await follow_stored_run(request, trace_id, conversation_id, begun_at=begun_at)
     request.context.trace_id = trace_id
     add_stream_headers(request, conversation_id)

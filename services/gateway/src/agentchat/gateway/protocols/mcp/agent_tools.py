@@ -34,7 +34,6 @@ from agentchat.gateway.runs.resume_run import resume_run
 from agentchat.gateway.runs.run_follower import RunFollower, build_run_refusal
 from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
 from agentchat.gateway.runs.start_run import StartedRun, start_run
-from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 PROGRESS_SECONDS = 0.5
@@ -252,7 +251,7 @@ def _build_error(refusal: Refusal) -> types.CallToolResult:
 
 async def _load_tools(request: JsonRequest) -> dict[str, NamedAgent]:
     """Return the tools at the address of the request. Raises Refusal: 404, there is no such agent."""
-    agents = await list_named_agents(get_services(request).pool, request.auth.account_id)
+    agents = await list_named_agents(request.services.pool, request.auth.account_id)
     tools = name_tools(agents)
     if (name := request.path_params.get("agent")) is None:
         return tools

@@ -46,7 +46,6 @@ from agentchat.gateway.runs.resume_run import start_or_resume_run
 from agentchat.gateway.runs.return_results import check_no_run_waits
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.wait_for_reply import wait_for_reply
-from agentchat.gateway.services import get_services
 
 ConversationKey = Annotated[
     str | None,
@@ -59,7 +58,7 @@ ConversationKey = Annotated[
 
 
 @post(
-    "/openai/v1/chat/completions",
+    "/chat/completions",
     status_code=200,
     request_max_body_size=MAX_FILES_BODY_BYTES,
     operation_id="complete",
@@ -94,22 +93,9 @@ async def complete(
     return Response(build_completion(last, updates, completion_id, model, created, name, text))
 
 
-complete_in_azure = [
-    post(
-        path,
-        status_code=200,
-        guards=[may_chat_as_openai],
-        request_max_body_size=MAX_FILES_BODY_BYTES,
-        include_in_schema=False,
-    )(complete.fn)
-    for path in ("/openai/deployments/{deployment:str}/chat/completions", "/openai/chat/completions")
-]
-"""The same at the addresses of AzureOpenAI(azure_endpoint=…): a deployment is an agent."""
-
-
 async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -> RunRequest:
     """Build what the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
-    pool, account_id = get_services(request).pool, request.auth.account_id
+    pool, account_id = request.services.pool, request.auth.account_id
     check_fit(body)
     function = read_output_function(body.tools, body.tool_choice)
     name = None if function is None else function.name

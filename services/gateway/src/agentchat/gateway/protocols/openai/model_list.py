@@ -10,32 +10,31 @@ from agentchat.gateway.access.checks import may_read_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.protocols.openai.completion_types import ModelEntry, ModelList
-from agentchat.gateway.services import get_services
 
 ModelName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
 
 
 @get(
-    "/openai/v1/models",
+    "/models",
     operation_id="listModels",
     summary="List the account's agents.",
     guards=[may_read_as_openai],
 )
 async def list_models(request: JsonRequest) -> ModelList:
     """Return the account's agents."""
-    agents = await list_named_agents(get_services(request).pool, request.auth.account_id)
+    agents = await list_named_agents(request.services.pool, request.auth.account_id)
     return ModelList(data=tuple(map(_to_model, agents)))
 
 
 @get(
-    "/openai/v1/models/{model:str}",
+    "/models/{model:str}",
     operation_id="getModel",
     summary="Get one of them.",
     guards=[may_read_as_openai],
 )
 async def get_model(request: JsonRequest, model: ModelName) -> ModelEntry:
     """Return one agent."""
-    agents = await list_named_agents(get_services(request).pool, request.auth.account_id)
+    agents = await list_named_agents(request.services.pool, request.auth.account_id)
     agent = find_named_agent(agents, model)
     if agent is None:
         raise Refusal("agent_not_found")
@@ -44,9 +43,3 @@ async def get_model(request: JsonRequest, model: ModelName) -> ModelEntry:
 
 def _to_model(agent: NamedAgent) -> ModelEntry:
     return ModelEntry(id=agent.public_name, created=agent.created, name=agent.name)
-
-
-models_in_azure = (
-    get("/openai/models", guards=[may_read_as_openai], include_in_schema=False)(list_models.fn),
-    get("/openai/models/{model:str}", guards=[may_read_as_openai], include_in_schema=False)(get_model.fn),
-)

@@ -15,7 +15,6 @@ from agentchat.gateway.access.checks import (
     may_upload_as_openai,
 )
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.services import get_services
 from agentchat.gateway.uploads.store_upload import store_upload
 from agentchat.gateway.uploads.stored_files import FileId, delete_file, find_file, stream_content
 
@@ -55,7 +54,7 @@ class FileDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @post(
-    "/openai/v1/files",
+    "/files",
     status_code=200,
     operation_id="createOpenAIFile",
     summary="Upload a file of at most 32 MiB: multipart/form-data with `file`, `purpose`, `expires_after`.",
@@ -69,7 +68,7 @@ async def create_file(request: JsonRequest) -> FileObject:
 
 
 @get(
-    "/openai/v1/files",
+    "/files",
     operation_id="listOpenAIFiles",
     summary="List files.",
     guards=[may_read_files_as_openai],
@@ -82,7 +81,7 @@ async def list_files(
 ) -> FileObjects:
     """Return a page of files, the newest first."""
     most = min(limit, _MAX_LIST)
-    rows = await get_services(request).files.list_files(request.auth, limit=most + 1, before=after or None)
+    rows = await request.services.files.list_files(request.auth, limit=most + 1, before=after or None)
     page = [_build_object(row) for row in rows[:most] if purpose in (None, row.purpose)]
     return FileObjects(
         data=tuple(page),
@@ -93,7 +92,7 @@ async def list_files(
 
 
 @get(
-    "/openai/v1/files/{file_id:str}",
+    "/files/{file_id:str}",
     operation_id="getOpenAIFile",
     summary="Get one of them.",
     guards=[may_read_files_as_openai],
@@ -104,7 +103,7 @@ async def get_file(request: JsonRequest, file_id: FileId) -> FileObject:
 
 
 @get(
-    "/openai/v1/files/{file_id:str}/content",
+    "/files/{file_id:str}/content",
     operation_id="getOpenAIFileContent",
     summary="Get a file's content.",
     media_type="application/octet-stream",
@@ -116,7 +115,7 @@ async def get_file_content(request: JsonRequest, file_id: FileId) -> Stream:
 
 
 @delete(
-    "/openai/v1/files/{file_id:str}",
+    "/files/{file_id:str}",
     status_code=200,
     operation_id="deleteOpenAIFile",
     summary="Delete a file for every reader.",
@@ -129,7 +128,7 @@ async def delete_openai_file(request: JsonRequest, file_id: FileId) -> FileDelet
     return FileDeleted(id=file_id)
 
 
-FILES = (create_file, list_files, get_file, get_file_content, delete_openai_file)
+HANDLERS = (create_file, list_files, get_file, get_file_content, delete_openai_file)
 
 
 def _build_object(file: File) -> FileObject:

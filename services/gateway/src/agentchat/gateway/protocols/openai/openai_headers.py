@@ -4,9 +4,9 @@ import re
 
 from litestar.datastructures import Headers
 
-from agentchat.gateway.access.access_services import get_access
+from agentchat.gateway.access.checks import find_agent
 from agentchat.gateway.http.json_request import JsonRequest
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
+from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.protocols.client_history import ClientHistory, check_name
 
 _CONVERSATION_HEADERS = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
@@ -18,11 +18,7 @@ _TASK_BEGIN, _TASK_END = "### Task:", "</chat_history>"
 
 async def find_agent_of_model(request: JsonRequest, model: str) -> str:
     """Return the id of the agent that `model` names. Raises Refusal: 404; DatabaseUnavailable."""
-    agent_id = await get_access(request).agent_names.resolve(request.auth.account_id, model)
-    if agent_id is None:
-        hint = "Use an agent's id or its unique name: see GET /openai/v1/models."
-        raise Refusal("agent_not_found", f'Unknown agent "{make_printable(model)}". {hint}')
-    return agent_id
+    return await find_agent(request, model, ": see GET /openai/v1/models")
 
 
 def read_conversation_key(headers: Headers) -> str | None:

@@ -57,11 +57,10 @@ from agentchat.gateway.runs.resume_run import start_or_resume_run
 from agentchat.gateway.runs.run_follower import build_run_refusal
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.wait_for_reply import wait_for_end
-from agentchat.gateway.services import get_services
 
 
 @post(
-    "/openai/v1/responses",
+    "/responses",
     status_code=200,
     request_max_body_size=MAX_FILES_BODY_BYTES,
     operation_id="createResponse",
@@ -96,18 +95,9 @@ async def create_response(
     return Response(build_response(begun, updates, after_pause, name))
 
 
-create_in_azure = post(
-    "/openai/responses",
-    status_code=200,
-    guards=[may_chat_as_openai],
-    request_max_body_size=MAX_FILES_BODY_BYTES,
-    include_in_schema=False,
-)(create_response.fn)
-
-
 async def _run_request(request: JsonRequest, body: CreateResponse) -> RunRequest:
     """Build what the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
-    pool, account_id = get_services(request).pool, request.auth.account_id
+    pool, account_id = request.services.pool, request.auth.account_id
     check_fit(body)
     verdicts = read_verdicts(body.input)
     wanted = read_wanted_format(body.text.format if body.text else None, "text.format")

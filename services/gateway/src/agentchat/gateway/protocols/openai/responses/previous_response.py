@@ -13,14 +13,12 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run, ev
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import FoundRun
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.gateway.runs.decide_approval import find_owned_approval
 from agentchat.gateway.runs.owned_run import find_owned_run
 from agentchat.gateway.runs.run_request import Fork
-from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 _PAGE = 200
@@ -112,14 +110,14 @@ async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> 
         Refusal: `unknown` if the account has no such response.
         DatabaseUnavailable, UnreadableEvent
     """
-    services, caller = get_services(request), request.auth
+    services, caller = request.services, request.auth
     try:
         named, found = await find_response(services.pool, caller, previous)
     except Refusal:
         raise unknown from None
     if found.begun_at is None:
         raise Refusal("conversation_busy")
-    async with get_access(request).account_bounds.hold_read(caller):
+    async with request.services.account_bounds.hold_read(caller):
         since = await _load_pages(services.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
         run, *later = since.runs
         if run.state == "running" and not run.pending:
@@ -140,7 +138,7 @@ async def find_response_of_approval(request: JsonRequest, approval_id: str, unkn
     Raises Refusal (`unknown` if the account has no such approval), DatabaseUnavailable.
     """
     try:
-        found = await find_owned_approval(get_services(request).pool, request.auth, approval_id)
+        found = await find_owned_approval(request.services.pool, request.auth, approval_id)
     except Refusal:
         raise unknown from None
     return build_response_id(found.approval.trace_id)

@@ -14,7 +14,6 @@ from agentchat.conversations.aggregate.approval_rules import build_pause
 from agentchat.conversations.aggregate.canonical_stream import has_reasoning, replay_updates
 from agentchat.conversations.queries.find_run import FoundRun, load_run
 from agentchat.directory.agent_config import is_reasoning_shown
-from agentchat.gateway.access.access_services import get_access
 from agentchat.gateway.access.checks import may_act_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
@@ -22,7 +21,6 @@ from agentchat.gateway.protocols.openai.responses import previous_response, resp
 from agentchat.gateway.runs.after_pause import AfterPause, cut_at_client_pause
 from agentchat.gateway.runs.event_stream import STREAM_HEADERS, EventStream
 from agentchat.gateway.runs.owned_run import follow_stored_run
-from agentchat.gateway.services import get_services
 from agentchat.runtime.postgres import Pool
 
 ResponseId = Annotated[str, PathParameter(description="The response's id.")]
@@ -34,7 +32,7 @@ StartingAfter = Annotated[
 
 
 @get(
-    "/openai/v1/responses/{response_id:str}",
+    "/responses/{response_id:str}",
     operation_id="getResponse",
     summary="Get a response again, or its events.",
     guards=[may_act_as_openai],
@@ -46,14 +44,14 @@ async def retrieve_response(
     starting_after: StartingAfter = None,
 ) -> Response[response_types.Response]:
     """Return the response, or stream its events, at any gateway, for as long as its conversation exists."""
-    pool = get_services(request).pool
+    pool = request.services.pool
     if starting_after is not None and not stream:
         raise build_field_refusal("starting_after", "`starting_after` requires `stream=true`.")
     named, found = await previous_response.find_response(pool, request.auth, response_id)
     if stream and found.begun_at is None:
         raise Refusal("conversation_busy", "The response is queued.")
     if stream:
-        await request.context.enter(get_access(request).account_bounds.hold_stream(request.auth))
+        await request.context.enter(request.services.account_bounds.hold_stream(request.auth))
     after = -1 if starting_after is None else starting_after
     stored = await _load_response(pool, named, found)
     begun, after_pause = stored.begun, stored.after_pause
@@ -75,7 +73,7 @@ async def retrieve_response(
 
 
 @post(
-    "/openai/v1/responses/{response_id:str}/cancel",
+    "/responses/{response_id:str}/cancel",
     status_code=200,
     operation_id="cancelResponse",
     summary="Cancel a response that is under way or queued.",
@@ -83,7 +81,7 @@ async def retrieve_response(
 )
 async def cancel_response(request: JsonRequest, response_id: ResponseId) -> response_types.Response:
     """Cancel the response. One that has ended stays as it is."""
-    services = get_services(request)
+    services = request.services
     named, found = await previous_response.find_response(services.pool, request.auth, response_id)
     response = (await _load_response(services.pool, named, found)).response
     if response.status in ("queued", "in_progress"):
@@ -91,19 +89,6 @@ async def cancel_response(request: JsonRequest, response_id: ResponseId) -> resp
             CancelRequested(trace_id=named.trace_id, account_id=request.auth.account_id)
         )
     return response
-
-
-responses_in_azure = (
-    get("/openai/responses/{response_id:str}", guards=[may_act_as_openai], include_in_schema=False)(
-        retrieve_response.fn
-    ),
-    post(
-        "/openai/responses/{response_id:str}/cancel",
-        status_code=200,
-        guards=[may_act_as_openai],
-        include_in_schema=False,
-    )(cancel_response.fn),
-)
 
 
 class StoredResponse(NamedTuple):
