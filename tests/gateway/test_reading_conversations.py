@@ -1,6 +1,6 @@
 """Conversations read back: from the fold of the log, and in pages from the read model."""
 
-from agentchat.contracts import ids
+from agentchat.contracts import events, ids
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.projections import conversations_table
 from agentchat.runtime.postgres import Pool
@@ -115,3 +115,33 @@ async def test_a_reply_has_its_tool_calls_and_its_sources(
     first = (await client.get(path, limit=1)).json()
     (later,) = (await client.get(path, limit=1, cursor=first["next_cursor"])).json()["data"]
     assert later == reply, "also where the page begins between the message and its reply"
+
+
+async def test_a_page_ends_with_the_outputs_that_fill_it(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    conversation_id = ids.make_id()
+    for _ in range(2):
+        asked = stored.request(accounts.free, conversation_id, message="hi")
+        trace_id = asked.trace_id
+        called = {"trace_id": trace_id, "at": stored.AT, "round": 1}
+        tools: list[events.Event] = []
+        for number in range(5):
+            call_id = f"c{number}"
+            tools += [
+                events.ToolCalled(**called, call_id=call_id, name="look", input={}),  # type: ignore[arg-type]
+                events.ToolReturned(
+                    **called,  # type: ignore[arg-type]
+                    call_id=call_id,
+                    output=f'"{"x" * 250_000}"',
+                    is_error=False,
+                    ms=1,
+                ),
+            ]
+        await stored.write(store, asked, *tools, *stored.has_ended(asked, "So.", ids.make_id()))
+    path = f"/v1/conversations/{conversation_id}/messages"
+    page = (await client.get(path)).json()
+    assert [len(row.get("tool_calls", ())) for row in page["data"]] == [0, 5]
+    rest = (await client.get(path, cursor=page["next_cursor"])).json()
+    assert [len(row.get("tool_calls", ())) for row in rest["data"]] == [0, 5]
+    assert rest["next_cursor"] is None

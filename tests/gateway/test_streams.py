@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from agentchat.contracts import errors
 from tests.gateway.client import Client, check_problem, is_accepted
 from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.worker import Worker
@@ -48,3 +49,21 @@ async def test_form_2_is_not_for_the_starter_plan(starter: Client, worker: Worke
     async with is_accepted(starter, worker, form=1) as (turn, events):
         await turn.answer_from_here("ok")
         assert [event["type"] for event in await events.rest()] == ["meta", "delta", "done"]
+
+
+async def test_form_2_has_tool_calls_only_when_tools_ran(client: Client, worker: Worker) -> None:
+    async with is_accepted(client, worker, form=2) as (turn, events):
+        await turn.delta("Hello")
+        await turn.complete()
+        assert (await events.rest())[-1].keys() == {"type", "message"}
+
+
+async def test_a_code_that_is_not_in_the_table_is_not_shown(client: Client, worker: Worker) -> None:
+    async with is_accepted(client, worker) as (turn, events):
+        await turn.fail("secret_detail", "")
+        error = (await events.rest())[-1]
+    assert error == {
+        "type": "error",
+        "code": "internal_error",
+        "message": errors.ERRORS["internal_error"].title,
+    }
