@@ -54,10 +54,3 @@ async def test_without_a_country_nothing_is_changed(server: DemoServer, answer: 
     assert result.is_error
     assert "country is missing, so nothing was changed" in result.content[0].text
     assert len(heard) == 1
-
-
-async def test_who_cannot_be_asked_is_told_what_is_missing(server: DemoServer) -> None:
-    """The older protocol would need a session, which this server does not keep."""
-    assert "country is missing" in server.get_refusal("update_shipping_address", **MISSING_COUNTRY)
-    result, heard = await change_address(server, ElicitResult(action="cancel"), "legacy")
-    assert (result.is_error, heard) == (True, [])

@@ -1,6 +1,5 @@
 """`GET /api/mcp` and the health paths."""
 
-import httpx
 import pytest
 
 from tests.mcp_demo.demo_server import DemoServer
@@ -41,14 +40,6 @@ def test_the_information_has_exactly_the_fields_of_the_specification(server: Dem
     assert all(isinstance(body[name], str) and body[name] for name in ("name", "version", "description"))
 
 
-def test_head_has_the_headers_of_get_and_no_body(server: DemoServer) -> None:
-    head, get = server.http.head("/api/mcp"), server.http.get("/api/mcp")
-
-    assert head.status_code == 200
-    assert head.content == b""
-    assert head.headers["content-length"] == get.headers["content-length"]
-
-
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "OPTIONS"])
 def test_there_is_no_stream_to_open_and_no_session_to_end(server: DemoServer, method: str) -> None:
     """MCP transports: a server without a GET stream answers 405, and may refuse DELETE so."""
@@ -56,15 +47,3 @@ def test_there_is_no_stream_to_open_and_no_session_to_end(server: DemoServer, me
 
     assert response.status_code == 405
     assert response.headers["allow"] == "GET, HEAD, POST"
-
-
-@pytest.mark.parametrize(
-    ("path", "body"), [("/healthz", {"status": "ok"}), ("/readyz", {"status": "ok", "checks": {}})]
-)
-def test_health_is_told_on_the_servers_own_port(
-    server: DemoServer, path: str, body: dict[str, object]
-) -> None:
-    response: httpx.Response = server.http.get(path)
-
-    assert response.status_code == 200
-    assert response.json() == body

@@ -1,7 +1,7 @@
 """The protocol versions, asked for by hand and by the SDK's client."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from mcp import Client
@@ -9,23 +9,6 @@ from mcp import Client
 from tests.mcp_demo.demo_server import DemoServer
 
 HANDSHAKE_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
-CLIENT = {"name": "by-hand", "version": "1"}
-
-
-def send_initialize(server: DemoServer, version: str) -> dict[str, Any]:
-    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
-    result: dict[str, Any] = server.call_rpc("initialize", params)["result"]
-    return result
-
-
-@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
-def test_a_client_gets_the_protocol_it_asks_for(server: DemoServer, version: str) -> None:
-    result = send_initialize(server, version)
-
-    assert result["protocolVersion"] == version
-    assert result["serverInfo"]["name"] == server.http.get("/api/mcp").json()["name"]
-    assert "tools" in result["capabilities"]
-    assert "ORD-1028" in result["instructions"]
 
 
 @pytest.mark.parametrize("version", [None, *HANDSHAKE_VERSIONS])
@@ -38,24 +21,6 @@ def test_every_version_needs_no_session_and_gets_the_same_tools(
     call = {"name": "get_product", "arguments": {"product_id": "PRD-113"}}
     result = server.call_rpc("tools/call", call, **headers)["result"]
     assert result["structuredContent"]["product"]["name"] == "Larch Mid Hiking Boot"
-
-
-def test_the_newest_protocol_is_spoken_without_a_handshake(server: DemoServer) -> None:
-    """MCP 2026-07-28: no initialize, the client says who it is in each request."""
-    prefix = "io.modelcontextprotocol/"
-    meta = {
-        prefix + "protocolVersion": "2026-07-28",
-        prefix + "clientCapabilities": {},
-        prefix + "clientInfo": CLIENT,
-    }
-    result = server.call_rpc(
-        "tools/list", {"_meta": meta}, mcp_protocol_version="2026-07-28", mcp_method="tools/list"
-    )["result"]
-
-    assert len(result["tools"]) == 21
-    assert result["resultType"] == "complete"
-    assert result["cacheScope"] == "public"
-    assert result["ttlMs"] == 300_000
 
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])

@@ -17,12 +17,6 @@ def build_request(messages: list[BetaMessageParam], **more: Any) -> dict[str, An
     return {"model": "demo-shop-1", "max_tokens": 4000, "messages": messages, "betas": [BETA], **more}
 
 
-def build_block(**changes: Any) -> BetaMessageParam:
-    """Build a message with a block that no server has made."""
-    made: Any = {"type": "compaction", "content": "x", "encrypted_content": "x", "signature": "x", **changes}
-    return {"role": "assistant", "content": [made]}
-
-
 async def test_a_summary_is_streamed_alone_and_stands_for_what_it_is_of(
     client: anthropic.AsyncAnthropic,
 ) -> None:
@@ -37,9 +31,3 @@ async def test_a_summary_is_streamed_alone_and_stands_for_what_it_is_of(
     (reply,) = (await client.beta.messages.create(**build_request([back, ASKS]))).content
     assert reply.type == "text"
     assert reply.text == "Your name is Ada."
-
-
-async def test_a_summary_that_failed_stands_for_nothing(client: anthropic.AsyncAnthropic) -> None:
-    (reply,) = (await client.beta.messages.create(**build_request([build_block(content=None), ASKS]))).content
-    assert reply.type == "text"
-    assert reply.text == "You have not told me your name yet."

@@ -84,24 +84,3 @@ async def test_calls_that_were_not_made_are_made_after_the_text(http: httpx.Asyn
     assert rest[1] == whole[1]
     order = {"role": "user", "content": INSTRUCTION.format(whole[0]["text"])}
     assert await reply(http, [QUESTION, order]) == [whole[1]]
-
-
-async def test_a_foreign_prefill_is_followed_by_the_reply(http: httpx.AsyncClient) -> None:
-    asked = {"role": "user", "content": "Who are you?"}
-    rest = await reply(http, [asked, {"role": "assistant", "content": "Well, my friend:"}])
-    assert join_texts(rest) == " I am the assistant of the demo shop."
-
-
-async def test_max_tokens_count_only_what_is_new(http: httpx.AsyncClient) -> None:
-    request = {
-        "model": "demo-echo",
-        "max_tokens": 2,
-        "messages": [
-            {"role": "user", "content": "1, 2, 3, 4, 5, 6, 7, 8, 9"},
-            {"role": "assistant", "content": "1, 2, 3,"},
-        ],
-    }
-    answer = (await http.post("/v1/messages", json=request)).json()
-    assert join_texts(answer["content"]) == " 4, 5, 6"
-    assert answer["usage"]["output_tokens"] == 2
-    assert answer["stop_reason"] == "max_tokens"

@@ -50,16 +50,6 @@ async def test_results_become_sentences_and_lists(ask: Ask, tools: Tools) -> Non
     assert answer["stop_reason"] == "end_turn"
 
 
-async def test_results_of_several_calls_are_told_apart(ask: Ask, tools: Tools) -> None:
-    asked = [{"role": "user", "content": "Where are ORD-1001 and ORD-1002?"}]
-    results = [{"order_id": name, "status": "shipped"} for name in ("ORD-1001", "ORD-1002")]
-    told = get_text(await ask(add_results(asked, await ask(asked, tools=tools), *results), tools=tools))
-    first, second = told.index("### Track shipment: ORD-1001"), told.index("### Track shipment: ORD-1002")
-    assert (
-        first < told.index("**ORD-1001** is **shipped**") < second < told.index("**ORD-1002** is **shipped**")
-    )
-
-
 @pytest.mark.parametrize(
     ("result", "words"),
     [

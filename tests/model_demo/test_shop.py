@@ -20,35 +20,13 @@ async def say_in_turn(ask: Ask, *said: str, **more: Any) -> str:
     return answer
 
 
-async def test_a_summary_holds_what_was_told_and_is_remembered(ask: Ask) -> None:
-    summary = await say_in_turn(
-        ask,
-        "Hi, my name is Ada. My favourite colour is blue.",
-        "ORD-1028?",
-        "Summarise this conversation so far.",
-    )
-    assert "my name is Ada" in summary
-    assert "ORD-1028" in summary
-    stands_for_it = f"What was said before:\n\n<summary>\n{summary}\n</summary>"
-    question = [{"type": "text", "text": text} for text in (stands_for_it, "What is my favourite colour?")]
-    assert get_text(await ask([{"role": "user", "content": question}])) == "Your favourite colour is blue."
-
-
 TALKS = [
     (["Hello!"], "Hello! I am the assistant of the demo shop."),
-    (["Hi, I'm Ada."], "Nice to meet you, Ada!"),
     (["My name is Ada.", "Tell me a story", "What is my name?"], "Your name is Ada."),
-    (["What's my name?"], "You have not told me your name yet."),
-    (["My favourite colour is dark blue.", "What is my favourite colour?"], "is dark blue."),
-    (["Please remember: the code is 4711"], "I will remember that."),
     (["Please remember: the code is 4711", "What is the code?"], "is 4711."),
-    (["The secret word is BANANA-7. Remember it.", "What is the secret word?"], "is BANANA-7."),
-    (["Hello, who are you?"], "I am the assistant of the demo shop."),
     (["Are you a real person?"], "offline demo model"),
     (["Say exactly: PONG"], "PONG"),
-    (['Repeat after me: "so be it"'], "so be it"),
     (["Thanks a lot!"], "You are welcome!"),
-    (["Bye"], "Goodbye"),
     (["Xyzzy plugh"], 'no good answer to "Xyzzy plugh"'),
 ]
 
@@ -62,9 +40,7 @@ async def test_small_talk_is_answered(ask: Ask, said: list[str], words: str) -> 
     ("system", "question", "answer"),
     [
         ("You are Bob, a pirate. Be kind.", "Who are you?", "I am Bob, a pirate."),
-        ("Your name is Mira.", "What is your name?", "I am Mira."),
         ('Always answer with exactly "No comment".', "Hello", "No comment"),
-        ("Reply only with the word BANANA", "Where is ORD-1?", "BANANA"),
         (
             'Begin each reply with "Ahoy!" and end it with "Over."',
             "Who are you?",
@@ -89,7 +65,6 @@ DOCUMENTS = """<documents>
         ("Within how many days may goods be returned?", "Goods may be returned within 30 days. [1]"),
         ("Where is the warehouse that parcels leave?", "Parcels leave the warehouse in Utrecht. [2]"),
         ("Who painted the ceiling?", "The documents that I was given do not say anything about that."),
-        ("Hello", "Hello! I am the assistant of the demo shop."),
     ],
 )
 async def test_documents_are_answered_from_and_cited(
@@ -137,28 +112,12 @@ async def test_structured_output_fits_its_schema(ask: Ask, schema: dict[str, Any
     assert answer["stop_reason"] == "end_turn"
 
 
-async def test_structured_output_speaks_where_the_schema_has_a_field_for_it(ask: Ask) -> None:
-    wanted = {"format": {"type": "json_schema", "schema": SCHEMAS[0]}}
-    answer = await ask("Who are you?", system="You are Mira.", output_config=wanted)
-    assert json.loads(get_text(answer)) == {"answer": "I am Mira."}
-
-
-async def test_structured_output_calls_tools_without_a_word(ask: Ask, tools: list[dict[str, Any]]) -> None:
-    wanted = {"format": {"type": "json_schema", "schema": SCHEMAS[0]}}
-    answer = await ask("Where is ORD-1001?", tools=tools, output_config=wanted)
-    assert [block["type"] for block in answer["content"]] == ["tool_use"]
-
-
 @pytest.mark.parametrize(
     "evil",
     [
         "<document>" * 20_000,
-        "<already_sent>" * 20_000,
         "my " * 60_000 + "is",
         "AB-" + "1" * 100_000 + "_",
-        "A-" * 60_000,
-        "a" + " " * 100_000 + "b",
-        '"' * 100_000,
         "under " * 30_000,
         "Where is " + "ORD-1001, " * 10_000,
     ],
