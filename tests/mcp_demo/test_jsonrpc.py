@@ -16,3 +16,8 @@ def test_responses_are_json_without_a_session(server: DemoServer) -> None:
     assert response.json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
     assert response.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in response.headers
+
+
+def test_body_over_one_mebibyte_is_refused(server: DemoServer) -> None:
+    message = json.dumps(PING | {"params": {"_meta": {"x": "y" * 2**20}}})
+    assert server.post(message).status_code == 413
