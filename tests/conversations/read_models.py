@@ -35,6 +35,9 @@ from tests.conversations.given import (
 )
 
 TABLES = [each.name for each in PROJECTIONS]
+REMOVE_CONTENT = """
+SELECT remove_content(ARRAY(SELECT notification_id FROM conversation_events WHERE originator_id = %s))
+"""
 _words = itertools.count()
 
 

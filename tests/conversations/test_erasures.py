@@ -43,7 +43,7 @@ from tests.conversations.given import (
     trace,
     turn,
 )
-from tests.conversations.read_models import Storage, follow
+from tests.conversations.read_models import REMOVE_CONTENT, Storage, follow
 
 _TOMBSTONE = "conversation_erased.v1"
 _IS_OPEN = "SELECT EXISTS (SELECT FROM open_run_traces WHERE trace_id = %s)"
@@ -195,7 +195,7 @@ async def test_only_events_of_an_erased_conversation_are_deleted(storage: Storag
     kept, gone = await storage.add(build_user_message("k")), await storage.add(build_user_message("g"))
     await storage.store.append(gone, [replace(ERASED, at=await read_server_time(storage.pool))])
     for each in (kept, gone):
-        await storage.rows("SELECT delete_erased_events(%s, 0)", each.conversation_id)
+        await storage.rows(REMOVE_CONTENT, each.conversation_id)
     assert len(await count_rows(storage, kept.conversation_id)) == kept.version
     assert [topic for _, topic in await count_rows(storage, gone.conversation_id)] == [_TOMBSTONE]
 

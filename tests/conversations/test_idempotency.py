@@ -20,7 +20,7 @@ from agentchat.conversations.claims.idempotency import (
     give_up_claim,
     is_repeat,
 )
-from agentchat.conversations.erasures import Erasure, ErasureChunk, finish_chunk
+from agentchat.conversations.erasures import Erasure, finish_chunk, load_chunk
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.conversations.given import trace
@@ -175,15 +175,7 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
     await write(store, _request(first), *has_ended(_request(first), "Hello."))
     begun = await store.load(first.conversation_id)
     await store.append(begun, [ConversationErased(trace_id=trace("erase"), at=AT, account_id=account)])
-    chunk = ErasureChunk(
-        erasure=Erasure(first.conversation_id, [], 0),
-        positions=[],
-        trace_ids=[first.trace_id],
-        file_ids=[],
-        from_version=1,
-        is_last=True,
-    )
-    await finish_chunk(pool, chunk)
+    await finish_chunk(pool, await load_chunk(pool, Erasure(first.conversation_id, [], 0), 100))
     again = await _claim(claims, account)
     assert (again.mine, again.publication) == (True, 2)
     assert _list_places([again]) == _list_places([first])

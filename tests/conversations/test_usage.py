@@ -16,7 +16,7 @@ from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
 from agentchat.conversations.queries.account_usage import load_account_usage
 from agentchat.runtime.prices import Price, Prices
-from tests.conversations.read_models import Storage
+from tests.conversations.read_models import REMOVE_CONTENT, Storage
 
 pytestmark = pytest.mark.usefixtures("empty_database")
 
@@ -128,7 +128,7 @@ async def test_a_rebuild_keeps_what_runs_of_erased_conversations_cost(storage: S
     await storage.follow(ONLY)
     await storage.erase(gone)
     await storage.follow(ONLY)
-    await storage.rows("SELECT delete_erased_events(%s, 0)", gone.conversation_id)
+    await storage.rows(REMOVE_CONTENT, gone.conversation_id)
     live = await storage.rows(USAGE)
     await storage.rows("UPDATE runs SET rounds = 9 WHERE conversation_id IS NOT NULL RETURNING 1")
     assert [each.ok for each in await storage.verify(ONLY)] == [False]

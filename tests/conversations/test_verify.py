@@ -117,7 +117,6 @@ CHANGES = {
     "approvals": "DELETE FROM approvals WHERE conversation_id = %s",
     "feedback": "UPDATE feedback SET score = 0 WHERE conversation_id = %s",
     "search": "DELETE FROM search WHERE conversation_id = %s",
-    "conversation_files": "DELETE FROM conversation_files WHERE conversation_id = %s",
 }
 
 

@@ -39,7 +39,7 @@ class KilledStore(ObjectStore):
 
 
 async def use(conn: Connection, conversation_id: str, file_id: str) -> None:
-    await conn.execute("INSERT INTO conversation_files VALUES (%s, %s)", [conversation_id, file_id])
+    await conn.execute(_USE, [conversation_id, file_id])
 
 
 async def create_account(conn: Connection) -> str:
@@ -65,7 +65,7 @@ async def test_a_file_goes_with_its_last_conversation(
     ids = [once.file_id, twice.file_id]
     await remove_files_of_conversation(pool, objects, first, ids)
     assert list_bytes(folder) == [twice.sha256]
-    await conn.execute("DELETE FROM conversation_files WHERE conversation_id = %s", [first])
+    await conn.execute("DELETE FROM conversations WHERE conversation_id = %s", [first])
     await remove_files_of_conversation(pool, objects, fork, ids)
     assert list_bytes(folder) == []
 
@@ -135,3 +135,11 @@ async def test_the_sweep_goes_on_with_a_killed_removal(
 async def list_content(conn: Connection, account: str) -> list[str]:
     rows = await (await conn.execute("SELECT sha256 FROM files WHERE account_id = %s", [account])).fetchall()
     return [sha256 for (sha256,) in rows]
+
+
+_USE = """
+INSERT INTO conversations AS kept
+       (conversation_id, account_id, message_count, created_at, updated_at, listed, events, bytes, file_ids)
+VALUES (%s, 'account', 1, '2026', '2026', true, 1, 1, ARRAY[%s])
+ON CONFLICT (conversation_id) DO UPDATE SET file_ids = kept.file_ids || excluded.file_ids
+"""

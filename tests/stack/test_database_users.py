@@ -110,8 +110,7 @@ def test_security_definer_functions_belong_to_one_service(cluster: tuple[Cluster
         ).fetchall()
     assert dict(rows) == {
         "append_events": [get_role("orchestrator")],
-        "delete_erased_events": [get_role("projector")],
-        "forget_feedback": [get_role("projector")],
+        "remove_content": [get_role("projector")],
         "settled_position": sorted(map(get_role, table_rights.READERS)),
     }
 

@@ -24,7 +24,6 @@ from tests.harness import RunningStack
 
 _READ_MODELS = {
     "approvals",
-    "conversation_files",
     "conversations",
     "feedback",
     "messages",

@@ -52,20 +52,6 @@ SELECT trace_id FROM readable_conversation_events AS started
         WHERE ended.trace_id = started.trace_id
           AND ended.topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1'));
 GRANT SELECT ON open_run_traces TO agentchat_service;
-
-CREATE FUNCTION delete_erased_events(conversation text, from_version bigint) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    DELETE FROM conversation_events
-     WHERE originator_id = conversation AND originator_version >= from_version
-       AND EXISTS (SELECT FROM conversation_events AS erased
-                    WHERE erased.originator_id = conversation AND erased.topic = 'conversation_erased.v1')
-       AND (topic <> 'conversation_erased.v1'
-            OR at < clock_timestamp() - interval '35 days'
-               AND NOT EXISTS (SELECT FROM erasures WHERE conversation_id = conversation));
-END;
-REVOKE ALL ON FUNCTION delete_erased_events(text, bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO agentchat_service;
 """
 
 _SQL = load_statements(__file__)
@@ -83,16 +69,12 @@ class Erasure(msgspec.Struct, frozen=True):
 
 
 class ErasureChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest events that are left of an erased conversation, from `from_version` on.
-
-    `file_ids` are those of the files that they name.
-    """
+    """The newest events that are left of an erased conversation, and the ids of the files that they name."""
 
     erasure: Erasure
     positions: list[int]
     trace_ids: list[str]
     file_ids: list[str]
-    from_version: int
     is_last: bool
 
 
@@ -117,13 +99,12 @@ async def load_chunk(pool: Pool, erasure: Erasure, limit: int) -> ErasureChunk:
     """Load up to `limit` of the newest events that are left. Raises DatabaseUnavailable."""
     async with acquire_connection(pool) as conn:
         rows = await (await conn.execute(_SQL["newest"], [erasure.conversation_id, limit])).fetchall()
-    found = {trace_id for _, _, trace_id, _ in rows if trace_id is not None}
+    found = {trace_id for _, trace_id, _ in rows if trace_id is not None}
     return ErasureChunk(
         erasure=erasure,
-        positions=sorted(position for position, _, _, _ in rows),
+        positions=sorted(position for position, _, _ in rows),
         trace_ids=sorted(found) or erasure.trace_ids,
         file_ids=sorted({file_id for *_, file_ids in rows for file_id in file_ids}),
-        from_version=min((version for _, version, _, _ in rows), default=0),
         is_last=len(rows) < limit,
     )
 
@@ -140,7 +121,7 @@ async def finish_chunk(pool: Pool, chunk: ErasureChunk) -> None:
         "passes": erasure.passes,
         "ended": int(chunk.is_last),
         "seconds": LATE_SECONDS if chunk.is_last else 0,
-        "from_version": chunk.from_version,
+        "positions": chunk.positions,
     }
     step = "end" if chunk.is_last and erasure.passes else "progress"
     async with acquire_connection(pool) as conn, conn.transaction():

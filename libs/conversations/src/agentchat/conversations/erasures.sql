@@ -5,7 +5,7 @@ SELECT conversation_id, trace_ids, passes FROM erasures
  ORDER BY due_at LIMIT %(limit)s
 
 -- name: newest
-SELECT notification_id, originator_version, trace_id,
+SELECT notification_id, trace_id,
        ARRAY(SELECT jsonb_path_query(convert_from(state, 'UTF8')::jsonb, 'strict $.**.file_id') #>> '{}'
               WHERE topic IN ('conversation_seeded.v1', 'message_received.v1', 'message_saved.v1', 'tool_returned.v1'))
   FROM conversation_events
@@ -28,7 +28,7 @@ DELETE FROM parked_events WHERE conversation_id = %(id)s
 DELETE FROM what_if_runs WHERE conversation_id = %(id)s
 
 -- name: rows
-SELECT delete_erased_events(%(id)s, %(from_version)s)
+SELECT remove_content(%(positions)s)
 
 -- name: progress
 -- Those that are due come before it. A run that a paused worker may go on with is in the first chunk.
@@ -48,7 +48,8 @@ SELECT conversation_id, rows_left
  WHERE passes = 0 AND rows_left > 0 ORDER BY rows_left DESC, conversation_id LIMIT %s
 
 -- name: old_tombstones
-SELECT delete_erased_events(originator_id, 0)
+SELECT remove_content(ARRAY(
+       SELECT notification_id FROM conversation_events WHERE originator_id = old.originator_id))
   FROM (SELECT originator_id FROM conversation_events
          WHERE topic = 'conversation_erased.v1' AND at < clock_timestamp() - interval '35 days'
            AND notification_id < (SELECT max(notification_id) FROM conversation_events)

@@ -1,8 +1,8 @@
 """Create the tables of this package, as the database's owner, before any service starts.
 
 The event table is as the eventsourcing library's recorder would create it. The rights of services on each
-table are granted here: they may read events, and append them by `append_events`. `delete_erased_events`
-removes those of an erased conversation, and weeks later its tombstone, and no others (`erasures`).
+table are granted here: they may read events, append them by `append_events`, and remove those of erased
+conversations by `remove_content` (`erasures`).
 """
 
 from pathlib import Path
@@ -24,6 +24,7 @@ BASELINE = "\n".join(
         erasures.TABLES,
         run_secrets_table.TABLES,
         user_deletions.TABLES,
+        (_STORE / "remove_content.sql").read_text(),
         what_if_runs.TABLES,
         idempotency.TABLES,
         read_model_follower.TABLES,

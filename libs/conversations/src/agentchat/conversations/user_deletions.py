@@ -19,20 +19,6 @@ CREATE TABLE user_deletions (
     PRIMARY KEY (account_id, user_id)
 );
 GRANT SELECT, INSERT, DELETE ON user_deletions TO agentchat_service;
-
-CREATE FUNCTION forget_feedback(positions bigint[]) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    UPDATE conversation_events
-       SET topic = 'feedback_withdrawn.v1',
-           state = convert_to((convert_from(state, 'UTF8')::jsonb - '{score,label,comment}'::text[] ||
-                   '{"type": "feedback_withdrawn.v1", "on_behalf_of": "(deleted)"}'::jsonb)::text, 'UTF8')
-     WHERE notification_id = ANY (positions)
-       AND topic IN ('feedback_given.v1', 'feedback_withdrawn.v1')
-       AND event_field(state, 'on_behalf_of') IN (SELECT user_id FROM user_deletions);
-END;
-REVOKE ALL ON FUNCTION forget_feedback(bigint[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION forget_feedback(bigint[]) TO agentchat_service;
 """
 
 
@@ -84,7 +70,7 @@ async def finish_user_deletion(
     """Remove the user's name from the ledger of runs, the feedback, and the request: in one transaction."""
     values = [deletion.account_id, deletion.user_id]
     await conn.execute(_FORGET, values)
-    await conn.execute("SELECT forget_feedback(%s)", [[each.position for each in feedback]])
+    await conn.execute("SELECT remove_content(%s)", [[each.position for each in feedback]])
     await conn.execute(_DELETE_FEEDBACK, values)
     await conn.execute(_DELETE, values)
 

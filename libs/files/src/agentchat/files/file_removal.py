@@ -105,8 +105,9 @@ _MARK_THESE: LiteralString = "UPDATE files SET state = 'removed' WHERE file_id =
 _MARK_OF_CONVERSATION: LiteralString = """
 UPDATE files SET state = 'removed'
  WHERE file_id = ANY(%(file_ids)s)
-   AND NOT EXISTS (SELECT FROM conversation_files AS used
-                    WHERE used.file_id = files.file_id AND used.conversation_id <> %(conversation_id)s)
+   AND NOT EXISTS (SELECT FROM conversations AS used
+                    WHERE used.file_ids @> ARRAY[files.file_id] AND used.file_ids <> '{}'
+                      AND used.conversation_id <> %(conversation_id)s)
 """
 
 _MARK_OF_OWNER: LiteralString = """
@@ -122,7 +123,8 @@ UPDATE files SET state = 'removed'
            OR state = 'stored' AND (
                  expires_at < clock_timestamp()
               OR created_at < clock_timestamp() - make_interval(days => %(days)s)
-                 AND NOT EXISTS (SELECT FROM conversation_files AS used WHERE used.file_id = files.file_id)
+                 AND NOT EXISTS (SELECT FROM conversations AS used
+                                  WHERE used.file_ids @> ARRAY[files.file_id] AND used.file_ids <> '{}')
               OR NOT EXISTS (SELECT FROM accounts WHERE accounts.account_id = files.account_id))
         LIMIT %(limit)s)
 """

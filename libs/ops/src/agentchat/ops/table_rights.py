@@ -1,8 +1,8 @@
 """Grant each service its rights in the database, table by table, after every migration.
 
-No service can change or remove a stored event, except by appending ConversationErased: then
-`delete_erased_events` removes the events before it, and weeks later that event itself. `forget_feedback`
-removes the words of feedback on behalf of an end user who is being deleted.
+No service can change or remove a stored event, except by `remove_content`: once ConversationErased is
+appended that removes the events before it, and weeks later that event itself; and the words of feedback on
+behalf of an end user who is being deleted.
 """
 
 from typing import LiteralString
@@ -52,7 +52,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "tools": {"gateway": _READ, "projector": _REFILL},
     "approvals": {"gateway": _READ, "projector": _REFILL},
     "search": {"gateway": _READ, "projector": _REFILL},
-    "conversation_files": {"gateway": _READ, "projector": _REFILL},
     "feedback": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "user_deletions": {"gateway": "SELECT, INSERT", "projector": "SELECT, DELETE"},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
@@ -133,12 +132,7 @@ async def grant(database_url: str) -> None:
                 for service, right in rights.items():
                     await _run(conn, f"GRANT {right} ON public.{{}} TO {{}}", table, get_role(service))
         await _run(conn, f"GRANT EXECUTE ON FUNCTION {_APPEND_EVENTS} TO {{}}", get_role("orchestrator"))
-        await _run(
-            conn,
-            "GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO {}",
-            get_role("projector"),
-        )
-        await _run(conn, "GRANT EXECUTE ON FUNCTION forget_feedback(bigint[]) TO {}", get_role("projector"))
+        await _run(conn, "GRANT EXECUTE ON FUNCTION remove_content(bigint[]) TO {}", get_role("projector"))
         for each in READERS:
             await _run(conn, "GRANT EXECUTE ON FUNCTION settled_position() TO {}", get_role(each))
         # Commands build read models again in temporary tables.

@@ -2,7 +2,8 @@
 
 One row for each, for lists and for the space it takes in the log. Lists leave out those that are not `listed`
 (`ids.is_unlisted`). `bytes` are added up by account on request, so that an erasure subtracts exactly what was
-counted. Of the columns that change often only `updated_at` has an index, for the console's lists.
+counted. A file is kept as long as a row has it in `file_ids` (`files.file_removal`). Of the columns that
+change often only `updated_at` has an index, for the console's lists.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import msgspec
 from psycopg import sql
 
 from agentchat.contracts import events, ids
+from agentchat.contracts.files import StoredFile
 from agentchat.conversations.database import lift_time_limits
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
@@ -35,7 +37,8 @@ CREATE TABLE conversations (
     external_id text,
     listed boolean NOT NULL,
     events bigint NOT NULL,
-    bytes bigint NOT NULL
+    bytes bigint NOT NULL,
+    file_ids text[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 80);
 CREATE INDEX conversations_account_idx ON conversations (account_id, created_at DESC, conversation_id DESC)
     WHERE listed;
@@ -51,6 +54,7 @@ CREATE INDEX conversations_user_idx
     WHERE user_id IS NOT NULL;
 CREATE INDEX conversations_external_idx ON conversations (account_id, external_id)
     WHERE external_id IS NOT NULL;
+CREATE INDEX conversations_files_idx ON conversations USING gin (file_ids) WHERE file_ids <> '{}';
 CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_service;
 """
@@ -121,6 +125,7 @@ class _Change(msgspec.Struct):
     message_count: int = 0
     events: int = 0
     bytes: int = 0
+    file_ids: list[str] = []
 
 
 class _Fork(msgspec.Struct):
@@ -151,6 +156,7 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
             changes[fact.conversation_id] = change
         change.events += 1
         change.bytes += fact.size
+        change.file_ids += (file.file_id for file in _list_files(fact.event))
         match fact.event:
             case events.ConversationStarted(user_id=user_id, external_id=external_id) as started:
                 change.user_id, change.external_id = user_id, external_id
@@ -169,6 +175,18 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
         *put(_DESCRIBE, list(described.values())),
         *put(_FORK, list(forks.values())),
     ]
+
+
+def _list_files(event: events.Event) -> tuple[StoredFile, ...]:
+    match event:
+        case events.MessageSaved(attachments=files) | events.ToolReturned(files=files):
+            return files
+        case events.MessageReceived(message=message):
+            return message.attachments
+        case events.ConversationSeeded(messages=messages):
+            return tuple(file for message in messages for file in message.attachments)
+        case _:
+            return ()
 
 
 def _describe(
@@ -202,7 +220,8 @@ PROJECTION = Projection(
 _UPSERT = insert(
     "conversations",
     "conversation_id text, account_id text, title text, agent_id text, user_id text, external_id text, "
-    "message_count integer, created_at text, updated_at text, listed boolean, events bigint, bytes bigint",
+    "message_count integer, created_at text, updated_at text, listed boolean, events bigint, bytes bigint, "
+    "file_ids text[]",
     """(conversation_id) DO UPDATE
    SET title = coalesce(kept.title, excluded.title),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),
@@ -212,7 +231,10 @@ _UPSERT = insert(
        updated_at = CASE WHEN excluded.message_count > 0 THEN greatest(kept.updated_at, excluded.updated_at)
                          ELSE kept.updated_at END,
        events = kept.events + excluded.events,
-       bytes = kept.bytes + excluded.bytes""",
+       bytes = kept.bytes + excluded.bytes,
+       file_ids = CASE WHEN excluded.file_ids = '{}' THEN kept.file_ids
+                       ELSE ARRAY(SELECT DISTINCT unnest(kept.file_ids || excluded.file_ids) ORDER BY 1)
+                  END""",
 )
 
 # After the insert of the row, which precedes it in the log.

@@ -2,7 +2,6 @@
 
 from agentchat.conversations.projections import (
     approvals_table,
-    conversation_files_table,
     conversations_table,
     feedback_table,
     messages_table,
@@ -21,7 +20,6 @@ PROJECTIONS = (
     approvals_table.PROJECTION,
     search_table.PROJECTION,
     feedback_table.PROJECTION,
-    conversation_files_table.PROJECTION,
 )
 
 
