@@ -26,8 +26,8 @@ SERVICE = "service"
 SHORT = "lean?deltas=20"
 TOOL = f"{SHORT}&tool=get_product"
 BASELINE_PYTHON = ROOT / ".bench" / "venv" / "bin" / "python"
-_SLOTS = {"AGENTCHAT_RUN_SLOTS": "6000"}
-"""So that the orchestrator takes as many streams as are asked for."""
+_SETTINGS = {"AGENTCHAT_RUN_SLOTS": "6000", "AGENTCHAT_HTTP_PARSER": "httptools"}
+"""So that the orchestrator takes as many streams as are asked for, and HTTP is parsed as in the baselines."""
 _UNUSED = "nats://unused"
 _SETTLE_SECONDS = 120.0
 
@@ -116,7 +116,7 @@ async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
 @contextlib.asynccontextmanager
 async def run_service(upstream: Started, models: tuple[str, ...]) -> AsyncIterator[Service]:
     """Run the complete service while the block runs."""
-    environ = {"ANTHROPIC_API_KEY": "lean", "ANTHROPIC_BASE_URL": upstream.url} | _SLOTS
+    environ = {"ANTHROPIC_API_KEY": "lean", "ANTHROPIC_BASE_URL": upstream.url} | _SETTINGS
     async with running_stack(None, environ) as stack:
         yield Service(stack, await make_agents(stack, *models))
 

@@ -133,7 +133,8 @@ class Services:
         env = self._embeddings | {
             "AGENTCHAT_HOST": host,
             "AGENTCHAT_PORT": str(port),
-            "AGENTCHAT_HTTP_PARSER": "h11",  # clients connect directly, and some offer h2c
+            # Clients connect directly, and some offer h2c.
+            "AGENTCHAT_HTTP_PARSER": self._common.get("AGENTCHAT_HTTP_PARSER") or "h11",
             "AGENTCHAT_ADMIN_TOKEN": self._settings.admin_token or self._secrets.admin_token,
             "AGENTCHAT_REDIS_URL": self._servers.services["gateway"].redis,
         }

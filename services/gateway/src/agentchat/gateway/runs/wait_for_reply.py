@@ -1,8 +1,6 @@
 """Wait for the end of a run, for responses that are not streamed."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 
 from litestar.types import Receive
 
@@ -30,11 +28,14 @@ async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
 
     X-Unavailable-Tools of the response names the tool servers that the run continued without.
     """
-    async with leave_with_client(request.receive, run):
+    watching = watch_client(request.receive, run)
+    try:
         while not run.ended:
             await run.wait()
             if run.gone:
                 raise ClientDisconnected
+    finally:
+        watching.cancel()
     updates = run.take()
     warnings = [update.warning for update in updates if isinstance(update, Warned)]
     if missing := [each.subject for each in warnings if each.code == "tool_server_unavailable"]:
@@ -42,17 +43,12 @@ async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
     return updates
 
 
-@contextlib.asynccontextmanager
-async def leave_with_client(receive: Receive, run: RunFollower) -> AsyncIterator[None]:
-    """Have the follower leave when the client closes the connection, while the block runs."""
-    watching = asyncio.create_task(_watch_client(receive, run))
-    try:
-        yield
-    finally:
-        watching.cancel()
+def watch_client(receive: Receive, run: RunFollower) -> "asyncio.Task[None]":
+    """Have the follower leave when the client closes the connection, until the task is cancelled."""
+    return asyncio.create_task(_leave_with_client(receive, run))
 
 
-async def _watch_client(receive: Receive, run: RunFollower) -> None:
+async def _leave_with_client(receive: Receive, run: RunFollower) -> None:
     while (await receive())["type"] != "http.disconnect":  # of a GET its empty body comes first
         pass
     run.leave()
