@@ -54,15 +54,14 @@ class Browser:
         assert found is not None
         return found[1]
 
-    async def submit(self, html: str, **written: str) -> httpx.Response:
+    async def submit(self, html: str, **written: str | list[str]) -> httpx.Response:
         """The first form of a page, as it is but for what is `written`."""
         form = html[html.index('<form method="post"') :].partition("</form>")[0]
         action = re.search(r'action="([^"]+)"', form)
         assert action is not None
-        fields = {
-            name: unescape(value)
-            for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form)
-        }
+        fields: dict[str, str | list[str]] = {}
+        for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form):
+            fields[name] = [*fields.get(name, ()), unescape(value)]
         return await self.http.post(unescape(action[1]), data=fields | written)
 
     async def post(self, path: str, fields: Mapping[str, str | list[str]], **headers: str) -> httpx.Response:

@@ -121,7 +121,7 @@ async def test_a_user_is_shown_and_deleted(browser: Browser, account: str, stora
     kept = await browser.submit(asked.text, typed="shop/ada")
     assert "Nothing was changed" in extract_text(kept.text)
     going = await browser.submit(kept.text, typed=user)
-    assert "Being deleted 1 conversations left" in extract_text(going.text)
+    assert "Being deleted 1 conversation left" in extract_text(going.text)
     assert 'class="danger"' not in going.text, "it is asked for once"
     assert "There is no such user" in await browser.open_page(f"{path}?user_id=nobody")
 

@@ -77,3 +77,16 @@ async def test_account_with_conversations_is_deleted_after_the_answer(
             await asyncio.sleep(0.2)
     found = (await admin.get("/conversations/search", query=conversation))["data"]
     assert found == []
+
+
+async def test_named_token_has_its_role_until_it_is_revoked(
+    stack: RunningStack, admins: tuple[AdminClient, AdminClient]
+) -> None:
+    owner, other = admins
+    account, _ = await make_business(owner, stack)
+    issued = await owner.post("/tokens", {"name": "eve", "role": "viewer", "account_ids": [account]})
+    eve = AdminClient(other.http, stack.environment.gateway_urls[1], issued["token"])
+    assert [each["id"] for each in (await eve.get("/accounts"))["data"]] == [account]
+    check_problem(await eve.send("POST", f"/accounts/{account}/keys", {"name": "own"}), 403, "not_allowed")
+    await owner.send("DELETE", "/tokens/eve")
+    check_problem(await eve.send("GET", "/accounts"), 401, "invalid_admin_token")

@@ -40,7 +40,7 @@ async def test_what_if_estimates_repeats_and_compares_runs(browser: Browser, age
         agent, runs=conversation, model="demo-echo?say=The blue mug", system_prompt="Be long."
     )
     part = await browser.post("/what-if", changed, **{"hx-request": "true"})
-    assert extract_text(part.text).startswith("2 runs,")
+    assert extract_text(part.text).startswith("2 runs ,")
     assert "cost unknown" in part.text
     begun = await browser.post("/what-if", changed | {"do": "start"})
     assert "0 of 2 runs" in extract_text(begun.text)
@@ -68,7 +68,7 @@ async def test_page_opened_later_continues_the_what_if(browser: Browser, agent: 
             await anext(response.aiter_raw())  # the page is closed while the run is answered
         while "event: end" not in (await browser.get(f"{begun.url.path}/stream")).text:
             pass
-    assert "1 of 1 runs" in extract_text((await browser.get(begun.url.path)).text)
+    assert "1 of 1 run Different" in extract_text((await browser.get(begun.url.path)).text)
     assert (await agent.delete(conversation)).status_code == 204
     assert (await browser.get(begun.url.path)).status_code == 404, "results go with the conversation"
 

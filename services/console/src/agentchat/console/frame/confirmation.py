@@ -14,6 +14,7 @@ from litestar.datastructures import FormMultiDict
 from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.rendering import render_page
 from agentchat.contracts.admin_errors import Use
+from agentchat.ops.output import format_count
 
 _OWN = ("_csrf_token", "confirmed", "typed", "back", "about")
 
@@ -81,7 +82,7 @@ def ask(request: AnyRequest, given: FormMultiDict, question: Question) -> Respon
 
 def describe_uses(uses: Sequence[Use]) -> str:
     """Return what a deletion concerns, such as "2 keys and 1 agent"; "nothing else" for nothing."""
-    words = [f"{use.count:,} {use.kind if use.count != 1 else use.kind.removesuffix('s')}" for use in uses]
+    words = [format_count(use.count, use.kind.removesuffix("s")) for use in uses]
     if not words:
         return "nothing else"
     return " and ".join(([", ".join(words[:-1])] if words[1:] else []) + words[-1:])

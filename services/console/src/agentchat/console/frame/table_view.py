@@ -37,6 +37,7 @@ Kind = Literal[
     "duration",
     "rating",
     "time",
+    "clock",
 ]
 _CSV = "text/csv; charset=utf-8"
 _BY_RANK = SortOrder("rank")

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from agentchat.conversations.queries.search_query import Snippet
 from agentchat.conversations.queries.sorted_list import RowCount
+from agentchat.ops.output import format_count
 
 NONE = Markup('<span class="none">&ndash;</span>')
 _ID_CHARACTERS = 8
@@ -30,17 +31,17 @@ class _Markdown(MarkdownIt):
 _MARKDOWN = _Markdown("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
-def format_time(at: datetime | str | None) -> Markup:
+def format_time(at: datetime | str | None, form: str = "") -> Markup:
     """Format a time or its ISO 8601 text in UTC. The page names the zone once.
 
-    `times.js` shows it in the reader's zone.
+    `times.js` shows it in the reader's zone, and with how long ago it was unless `form` is "clock".
     """
     if at is None:
         return NONE
     exact = (datetime.fromisoformat(at) if isinstance(at, str) else at).astimezone(UTC)
     stamp = exact.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        stamp, stamp, exact.strftime("%d %b %H:%M:%S")
+    return Markup('<time datetime="{}" title="{}" class="{}">{}</time>').format(
+        stamp, stamp, form, exact.strftime("%d %b %H:%M:%S")
     )
 
 
@@ -170,6 +171,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "when": format_time,
     "short_id": format_id,
     "number": format_number,
+    "counted": format_count,
     "total": format_total,
     "tokens": format_tokens,
     "money": format_money,

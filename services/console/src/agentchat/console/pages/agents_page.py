@@ -34,6 +34,7 @@ from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import McpServer
+from agentchat.ops.output import format_count
 
 _NEW_SERVER = BodyForm(McpServer)
 _SERVER = BodyForm(ServerBody, secrets=("headers",))
@@ -254,8 +255,8 @@ async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[
     left = f" {describe_uses(going.used_by)} stay without it." if going.used_by else ""
     days = (await admin_accounts.get(admin, current.account_id)).retention_days
     if current.retention_days is not None and days is not None:
-        words = f"{days:,} {'day' if days == 1 else 'days'}"
-        left += f" Its conversations are then kept as the account's others are, for {words}."
+        left += " Its conversations are then kept as the account's others are, for "
+        left += f"{format_count(days, 'day')}."
     question = Question(
         title=f"Delete the agent {current.name}?",
         text=f"This deletes {describe_uses(going.goes)} and cannot be undone.{left} Open runs of it may fail."

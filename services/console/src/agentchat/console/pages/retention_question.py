@@ -10,6 +10,7 @@ from msgspec import UnsetType
 from agentchat.administration.admin_retention import Retention
 from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.confirmation import Question, ask
+from agentchat.ops.output import format_count
 
 
 async def ask_about_retention(
@@ -22,9 +23,9 @@ async def ask_about_retention(
     if not isinstance(days, int) or not (found := (await count(days)).conversations):
         return None
     question = Question(
-        title=f"Keep conversations for {days:,} {'day' if days == 1 else 'days'}?",
-        text=f"Would delete {found:,} {'conversation' if found == 1 else 'conversations'} now, with files "
-        "and feedback: the last message in them is older. It cannot be undone.",
+        title=f"Keep conversations for {format_count(days, 'day')}?",
+        text=f"Would delete {format_count(found, 'conversation')} now, with files and feedback: the last "
+        "message in them is older. It cannot be undone.",
         button="Save and delete them",
         back=request.url.path,
     )

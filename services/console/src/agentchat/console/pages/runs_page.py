@@ -44,9 +44,9 @@ TABLE = TableLayout(
         TableColumn("first_token_ms", "First token", "duration"),
         TableColumn("rating", "Rating", "rating"),
         TableColumn("tool_calls", "Tool calls", "number"),
-        TableColumn("requested_at", "Requested", "time"),
-        TableColumn("started_at", "Started", "time"),
-        TableColumn("ended_at", "Ended", "time"),
+        TableColumn("requested_at", "Requested", "clock"),
+        TableColumn("started_at", "Started", "clock"),
+        TableColumn("ended_at", "Ended", "clock"),
         TableColumn("last_activity", "Last activity", "time"),
     ),
     shown=(

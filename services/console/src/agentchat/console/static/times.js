@@ -1,4 +1,4 @@
-// <time datetime>: show the time in the reader's zone, and how long ago if that is less than an hour. The zone is named once.
+// <time datetime>: show the time in the reader's zone, and how long ago if that is less than an hour and the class is not "clock".
 const STEPS = [[60, "s", 1], [3600, "min", 60], [86400, "h", 3600], [Infinity, "d", 86400]];
 const format = (options) => new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", ...options });
 const TODAY = format({ second: "2-digit" });
@@ -24,7 +24,7 @@ function show(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     const at = new Date(element.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const text = describe(at);
+    const text = element.classList.contains("clock") ? clock(at) : describe(at);
     if (element.textContent !== text) element.textContent = text;
     element.title = `${EXACT.format(at)} (${element.dateTime})`;
   }
