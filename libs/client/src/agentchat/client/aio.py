@@ -12,14 +12,18 @@ from msgspec.structs import replace
 
 from agentchat.client.api_calls import (
     LIMITS,
+    WEBHOOKS,
     ApiCall,
     ClientSettings,
     Form,
     OnBusy,
     build_cancel_call,
     build_events_call,
+    build_feedback_path,
     build_filter_query,
     build_json_call,
+    build_thread_path,
+    build_webhook_path,
     make_key,
     omit_none,
     quote_segment,
@@ -45,7 +49,6 @@ from agentchat.client.uploads import AsyncFiles
 T = TypeVar("T")
 
 _LARGEST_PAGE = 100
-_WEBHOOKS = "/v1/webhook_endpoints"
 
 
 class AsyncAgentChat:
@@ -170,9 +173,7 @@ class AsyncAgentChat:
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """Get one thread."""
-        return await self._fetch(
-            Conversation, ApiCall(method="GET", path=_build_thread_path(conversation_id))
-        )
+        return await self._fetch(Conversation, ApiCall(method="GET", path=build_thread_path(conversation_id)))
 
     async def describe(
         self,
@@ -189,7 +190,7 @@ class AsyncAgentChat:
         given = {"title": title, "metadata": metadata}
         body = {name: value for name, value in given.items() if value is not msgspec.UNSET}
         return await self._fetch(
-            Conversation, build_json_call("PATCH", _build_thread_path(conversation_id), body, key=make_key())
+            Conversation, build_json_call("PATCH", build_thread_path(conversation_id), body, key=make_key())
         )
 
     async def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
@@ -199,16 +200,16 @@ class AsyncAgentChat:
         version, or a time in ISO 8601. Raises Conflict for a copy of all while a reply is under way.
         """
         body = {} if at is None else {"at": str(at)}
-        call = build_json_call("POST", f"{_build_thread_path(conversation_id)}/fork", body, key=make_key())
+        call = build_json_call("POST", f"{build_thread_path(conversation_id)}/fork", body, key=make_key())
         return await self._fetch(Conversation, call)
 
     def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
         """List the messages of a thread, the oldest first, page by page."""
-        return self._list(Page[HistoryMessage], f"{_build_thread_path(conversation_id)}/messages")
+        return self._list(Page[HistoryMessage], f"{build_thread_path(conversation_id)}/messages")
 
     async def delete(self, conversation_id: str) -> None:
         """Delete a thread for every reader; a run under way is cancelled. Raises NotFound."""
-        await self._sender.fetch(ApiCall(method="DELETE", path=_build_thread_path(conversation_id)))
+        await self._sender.fetch(ApiCall(method="DELETE", path=build_thread_path(conversation_id)))
 
     async def cancel(self, trace_id: str) -> None:
         """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved.
@@ -274,36 +275,34 @@ class AsyncAgentChat:
         """
         given = {"score": score, "label": label, "comment": comment, "on_behalf_of": on_behalf_of}
         return await self._fetch(
-            Feedback, build_json_call("POST", _build_feedback_path(message_id), omit_none(given))
+            Feedback, build_json_call("POST", build_feedback_path(message_id), omit_none(given))
         )
 
     async def feedback(self, message_id: str) -> tuple[Feedback, ...]:
         """Get all feedback on a reply, the newest first."""
-        call = ApiCall(method="GET", path=_build_feedback_path(message_id))
+        call = ApiCall(method="GET", path=build_feedback_path(message_id))
         return (await self._fetch(Page[Feedback], call)).data
 
     async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
         """Withdraw feedback: that for `on_behalf_of`, or without it the feedback given for nobody."""
         query = omit_none({"on_behalf_of": on_behalf_of})
-        await self._sender.fetch(ApiCall(method="DELETE", path=_build_feedback_path(message_id), query=query))
+        await self._sender.fetch(ApiCall(method="DELETE", path=build_feedback_path(message_id), query=query))
 
     async def create_webhook_endpoint(
         self, url: str, events: Sequence[str], *, payload: Literal["thin", "full"] = "thin"
     ) -> WebhookEndpoint:
         """Create an endpoint that receives these events from now on. Its `secret` is returned only now."""
         body = {"url": url, "events": list(events), "payload": payload}
-        call = replace(build_json_call("POST", _WEBHOOKS, body), repeatable=False)
+        call = replace(build_json_call("POST", WEBHOOKS, body), repeatable=False)
         return await self._fetch(WebhookEndpoint, call)
 
     def webhook_endpoints(self) -> AsyncIterator[WebhookEndpoint]:
         """List the webhook endpoints in the order of their creation, page by page."""
-        return self._list(Page[WebhookEndpoint], _WEBHOOKS)
+        return self._list(Page[WebhookEndpoint], WEBHOOKS)
 
     async def webhook_endpoint(self, endpoint_id: str) -> WebhookEndpoint:
         """Get one endpoint. Raises NotFound."""
-        return await self._fetch(
-            WebhookEndpoint, ApiCall(method="GET", path=_build_webhook_path(endpoint_id))
-        )
+        return await self._fetch(WebhookEndpoint, ApiCall(method="GET", path=build_webhook_path(endpoint_id)))
 
     async def change_webhook_endpoint(
         self,
@@ -318,23 +317,23 @@ class AsyncAgentChat:
         given: dict[str, object] = {"url": url, "payload": payload, "disabled": disabled}
         body = omit_none({**given, "events": None if events is None else list(events)})
         return await self._fetch(
-            WebhookEndpoint, build_json_call("PATCH", _build_webhook_path(endpoint_id), body)
+            WebhookEndpoint, build_json_call("PATCH", build_webhook_path(endpoint_id), body)
         )
 
     async def delete_webhook_endpoint(self, endpoint_id: str) -> None:
         """Delete an endpoint with its deliveries. Raises NotFound."""
-        await self._sender.fetch(ApiCall(method="DELETE", path=_build_webhook_path(endpoint_id)))
+        await self._sender.fetch(ApiCall(method="DELETE", path=build_webhook_path(endpoint_id)))
 
     async def rotate_webhook_secret(self, endpoint_id: str) -> WebhookEndpoint:
         """Give an endpoint a new `secret`, returned only now; both secrets sign for a day."""
-        path = _build_webhook_path(endpoint_id, "rotate_secret")
+        path = build_webhook_path(endpoint_id, "rotate_secret")
         return await self._fetch(WebhookEndpoint, ApiCall(method="POST", path=path, repeatable=False))
 
     async def test_webhook_endpoint(
         self, endpoint_id: str, event_type: str = "run.completed"
     ) -> WebhookDelivery:
         """Send an example event and wait up to 20 s for the endpoint's answer."""
-        call = build_json_call("POST", _build_webhook_path(endpoint_id, "test"), {"type": event_type})
+        call = build_json_call("POST", build_webhook_path(endpoint_id, "test"), {"type": event_type})
         return await self._fetch(WebhookDelivery, replace(call, repeatable=False))
 
     def webhook_deliveries(
@@ -342,12 +341,12 @@ class AsyncAgentChat:
     ) -> AsyncIterator[WebhookDelivery]:
         """List an endpoint's deliveries, the newest first, page by page."""
         query = omit_none({"status": status})
-        path = _build_webhook_path(endpoint_id, "deliveries")
+        path = build_webhook_path(endpoint_id, "deliveries")
         return self._list(Page[WebhookDelivery], path, limit, query)
 
     async def resend_webhook_delivery(self, endpoint_id: str, delivery_id: str) -> WebhookDelivery:
         """Send a delivery again, under its own id."""
-        path = _build_webhook_path(endpoint_id, "deliveries", delivery_id, "resend")
+        path = build_webhook_path(endpoint_id, "deliveries", delivery_id, "resend")
         return await self._fetch(WebhookDelivery, ApiCall(method="POST", path=path))
 
     async def _fetch(self, kind: type[T], call: ApiCall) -> T:
@@ -391,15 +390,3 @@ class AsyncChatStream(ReplyReader):
     async def aclose(self) -> None:
         """Close the connection, whether or not the reply is complete."""
         await self._close()
-
-
-def _build_thread_path(conversation_id: str) -> str:
-    return f"/v1/conversations/{quote_segment(conversation_id)}"
-
-
-def _build_webhook_path(*parts: str) -> str:
-    return "/".join((_WEBHOOKS, *map(quote_segment, parts)))
-
-
-def _build_feedback_path(message_id: str) -> str:
-    return f"/v1/messages/{quote_segment(message_id)}/feedback"

@@ -21,6 +21,8 @@ Form = Literal[1, 2, "full"]
 OnBusy = Literal["queue", "refuse", "interrupt", "steer"]
 T = TypeVar("T")
 
+WEBHOOKS = "/v1/webhook_endpoints"
+
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 """Any number of open streams."""
 
@@ -212,6 +214,21 @@ def make_key() -> str:
 def quote_segment(text: str) -> str:
     """Quote a text for use as one segment of a path."""
     return quote(text, safe="")
+
+
+def build_thread_path(conversation_id: str) -> str:
+    """Return the path of a conversation."""
+    return f"/v1/conversations/{quote_segment(conversation_id)}"
+
+
+def build_webhook_path(*parts: str) -> str:
+    """Return the path of a webhook endpoint, or of something below it."""
+    return "/".join((WEBHOOKS, *map(quote_segment, parts)))
+
+
+def build_feedback_path(message_id: str) -> str:
+    """Return the path of the feedback on a reply."""
+    return f"/v1/messages/{quote_segment(message_id)}/feedback"
 
 
 def _check_header(name: str, text: str) -> str:
