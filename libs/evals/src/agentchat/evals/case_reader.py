@@ -1,7 +1,7 @@
 """Read runs from the log as cases, redacted."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -15,8 +15,7 @@ from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
 from agentchat.directory.agent_config import AgentConfig, AgentSettings, load_agent
-from agentchat.evals.bounded_rules import RuleProcess
-from agentchat.evals.case_redaction import check_rules
+from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.case_sampling import describe_slices
 from agentchat.evals.cases import MOST_BYTES, Case, encode_case
 from agentchat.evals.errors import NotACase, SuiteError, ToolsNotListed
@@ -55,8 +54,8 @@ async def read_case_line(
     """
     agent = await load_suite_agent(pool, account_id, run.agent_id)
     rules = parse_settings(render_settings(run.agent_id, account_id)).redact
-    async with CaseReader(pool, rpc, agent, rules) as reader:
-        return encode_case(await reader.read(conversation_id, run.trace_id))
+    reader = CaseReader(pool, rpc, agent, rules)
+    return encode_case(await reader.read(conversation_id, run.trace_id))
 
 
 class CaseReader:
@@ -70,22 +69,12 @@ class CaseReader:
         self, pool: Pool, rpc: Rpc | None, agent: SuiteAgent, rules: Sequence[RedactionRule]
     ) -> None:
         """Raises UnfitSuite, with the rule that is wrong."""
-        check_rules(rules)
+        self._redactor = CaseRedactor(rules)
         self._pool = pool
         self._log = Log(pool)
         self._rpc = rpc
         self._agent = agent
-        self._rules = rules
-        self._process = RuleProcess()
         self._agents: dict[tuple[str, int], tuple[AgentConfig | None, tuple[ToolSpec, ...]]] = {}
-
-    async def __aenter__(self) -> "CaseReader":
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._process.aclose()
 
     async def read(self, conversation_id: str, trace_id: str) -> Case:
         """Read one run. Raises NotACase, ToolsNotListed, BusUnavailable, DatabaseUnavailable."""
@@ -121,7 +110,7 @@ class CaseReader:
             slices=describe_slices(conversation, run),
             feedback=run.rating,
         )
-        return await self._process.redact(self._rules, case) if self._rules else case
+        return await asyncio.to_thread(self._redactor.redact_case, case)
 
     async def _load_passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
         """Load the full texts; a source that no longer exists has its snippet."""

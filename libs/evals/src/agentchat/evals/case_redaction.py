@@ -3,7 +3,7 @@
 Every text of an event is searched, except the fields in `_IDENTIFIERS`, so a field that is added later is
 redacted too. A value at the place of a `field` rule is also replaced wherever else the case has it as a word,
 in any form (`redaction_matching`). If anything was redacted, data that cannot be searched is left out
-(`_LEFT_OUT`, thinking), and the finished case is searched again: a case with a value left is refused.
+(`_LEFT_OUT`, thinking).
 """
 
 import hashlib
@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events, wire
 from agentchat.conversations.event_store import mapper
 from agentchat.evals.cases import Case
-from agentchat.evals.errors import NotACase, UnfitSuite
-from agentchat.evals.foreign_json import RepeatedValue, parse_json
+from agentchat.evals.errors import UnfitSuite
 from agentchat.evals.redaction_matching import compile_value, fold_text, merge_spans, strip_value
 from agentchat.evals.redaction_rules import RedactionRule
 from agentchat.evals.suite import SETTINGS
@@ -41,6 +40,7 @@ _IDENTIFIERS = frozenset(
 _FREE = frozenset(("input", "metadata", "requested_schema", "output_schema", "parameters", "context"))
 """Fields with JSON of tools and callers: all keys and values in them are looked into."""
 _LEFT_OUT = frozenset(("provider_data", "request_state", "shown_sha256", "signature", "citations"))
+_PLACEHOLDER_CHARACTERS = 100
 _OPERATOR = "operator"
 """The kind of a decider whose id is a person's name."""
 
@@ -79,11 +79,7 @@ class CaseRedactor:
                 raise UnfitSuite(SETTINGS, f"redact[{number}]: {error}") from None
 
     def redact_case(self, case: Case) -> Case:
-        """Return the case without what the rules find, and with the labels of those that found something.
-
-        Raises:
-            NotACase: A value would be left in the case.
-        """
+        """Return the case without what the rules find, and with the labels of those that found something."""
         return _Redaction(self, case).redact() if self.labels else case
 
     def _add(self, given: RedactionRule) -> None:
@@ -95,11 +91,6 @@ class CaseRedactor:
         name = given.name or (path[-1] if path and path[-1] != "*" else place[1])
         rule = PlaceholderRule(given.label, given.replacement or f"[{name} {{n}}]")
         self.places.append(PlaceRule(place, path, rule))
-
-
-def check_rules(rules: Sequence[RedactionRule]) -> None:
-    """Raise UnfitSuite, with the rule that is wrong, if one is."""
-    CaseRedactor(rules)
 
 
 class _Redaction:
@@ -129,10 +120,7 @@ class _Redaction:
         if not self._struck:
             return case
         labels = tuple(label for label in self._redactor.labels if label in self._struck)
-        done = replace(case, events=stored, passages=passages, message=message, redacted=labels)
-        if leak := self._find_leak(done):
-            raise NotACase(case.id, f"a value that the rule {leak} finds would be left in it")
-        return done
+        return replace(case, events=stored, passages=passages, message=message, redacted=labels)
 
     def _iterate_places(self) -> Iterator[tuple[Place, Any]]:
         """The JSON of tools and callers that rules for fields are about."""
@@ -156,28 +144,11 @@ class _Redaction:
             self._words.append((pattern, rule))
 
     def _find_spans(self, text: str) -> Iterator[tuple[int, int, int, PlaceholderRule]]:
-        """Yield what is found in a text: start, end, the rule's place in the order of rules, and the rule."""
-        folded = fold_text(text)
+        """Yield what is found in a folded text: start, end, the rule's place, the rule."""
         for order, (pattern, rule) in enumerate((*self._redactor.patterns, *self._words)):
-            if order < len(self._redactor.patterns) and folded.starts is not None:
-                for match in pattern.finditer(text):
-                    if match.end() > match.start():
-                        yield match.start(), match.end(), order, rule
-            for start, end in folded.find_spans(pattern):
-                yield start, end, order, rule
-
-    def _find_leak(self, done: Case) -> str | None:
-        """Return the label of a rule that still finds something in the finished case."""
-        made = sorted({*self._by_value.values()} - {""}, key=len, reverse=True)
-        placeholders = re.compile("|".join(map(re.escape, made)) or "(?!)")
-        texts = [done.message, *done.passages.values()]
-        for each in done.events:
-            texts += _iterate_texts(json.loads(bytes(each)), is_free=False)
-        for text in texts:
-            for piece in placeholders.split(text):
-                for *_, rule in self._find_spans(piece):
-                    return rule.label
-        return None
+            for match in pattern.finditer(text):
+                if match.end() > match.start():
+                    yield match.start(), match.end(), order, rule
 
     def _redact_event(self, event: events.Event) -> events.Event:
         fields = msgspec.to_builtins(event)
@@ -192,7 +163,7 @@ class _Redaction:
             case events.ConversationDescribed():
                 rules = self._get_rules((METADATA, METADATA))
             case events.ModelReplied():
-                fields |= {"blocks": self._merge_blocks(fields["blocks"]), "offered_tools": None}
+                fields |= {"blocks": self._join_texts(fields["blocks"]), "offered_tools": None}
                 fields["documents"] = None  # the case has its passages
             case events.SourcesRetrieved():
                 return replace(event, sources=tuple(map(self._redact_source, event.sources)))
@@ -214,20 +185,22 @@ class _Redaction:
             found["input_sha256"] = hashlib.sha256(shown).hexdigest()
         return msgspec.convert(found, type(event))
 
-    def _merge_blocks(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Leave out thinking. Where a value goes on in the next text block, the first one gets all text."""
-        kept = [each for each in blocks if "thinking" not in each.get("type", "")]
+    def _join_texts(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Leave out thinking, and join the texts: a value may go on in the next block."""
+        kept = []
         for each in blocks:
-            self._redact_json(each, [])  # what is left out is looked into too: the case is one with a value
+            if "thinking" in each.get("type", ""):
+                self._redact_json(each, [])  # the case is one with a value
+            else:
+                kept.append(each)
         texts = [each for each in kept if each.get("type") == "text"]
-        whole = "".join(each["text"] for each in texts)
-        if self._redact_text(whole) == "".join(self._redact_text(each["text"]) for each in texts):
+        if len(texts) < 2:
             return kept
-        others = texts[1:]
+        first = texts[0] | {"text": "".join(each["text"] for each in texts)}
         return [
-            each | {"text": whole} if each is texts[0] else each
+            first if each is texts[0] else each
             for each in kept
-            if not any(each is other for other in others)
+            if each is texts[0] or each.get("type") != "text"
         ]
 
     def _redact_field(self, name: str, value: Any) -> Any:
@@ -257,26 +230,15 @@ class _Redaction:
 
     def _redact_source(self, source: Any) -> Any:
         """Cut the snippet out of the redacted passage: so it shows no half of a value."""
-        passage = self._case.passages.get(source.id)
-        snippet = source.snippet if passage is None else passage[: len(source.snippet) + 100]
-        text = (
-            self._redact_text(passage)[: len(snippet)] if passage is not None else self._redact_text(snippet)
-        )
-        fields = msgspec.to_builtins(source) | {"snippet": text}
-        return msgspec.convert(
-            {
-                name: value if name == "snippet" else self._redact_field(name, value)
-                for name, value in fields.items()
-            },
-            type(source),
-        )
+        passage = self._redact_text(self._case.passages.get(source.id, source.snippet))
+        fields = self._redact_field("", msgspec.to_builtins(source) | {"snippet": ""})
+        snippet = passage[: len(source.snippet) + _PLACEHOLDER_CHARACTERS]
+        return msgspec.convert(fields | {"snippet": snippet}, type(source))
 
     def _redact_json(self, value: Any, rules: Sequence[tuple[Path, PlaceholderRule]]) -> Any:
         """Redact JSON of anybody: its keys and values; a text that is JSON itself is looked into."""
         here = next((rule for path, rule in rules if not path), None)
         match value:
-            case RepeatedValue():
-                return self._redact_json(value[-1], rules)
             case dict():
                 return {
                     self._redact_text(key): self._redact_json(item, _descend(rules, key, here))
@@ -299,13 +261,16 @@ class _Redaction:
 
     def _redact_text(self, text: str) -> str:
         """Replace what the rules find. Of places that overlap the earlier rule's placeholder stays."""
-        spans = list(self._find_spans(text))
+        folded = fold_text(text)
+        spans = list(self._find_spans(folded))
+        if not spans:
+            return text
         self._struck.update(rule.label for *_, rule in spans)
         pieces, last = [], 0
         for start, end, rule in merge_spans(spans):
-            pieces += [text[last:start], self._get_placeholder(text[start:end], rule)]
+            pieces += [folded[last:start], self._get_placeholder(folded[start:end], rule)]
             last = end
-        return "".join([*pieces, text[last:]])
+        return "".join([*pieces, folded[last:]])
 
     def _get_placeholder(self, value: str, rule: PlaceholderRule) -> str:
         self._struck.add(rule.label)
@@ -367,28 +332,27 @@ def _descend_list(
     return [(path[1:] if path[0] in (str(number), "*") else path, rule) for path, rule in rules]
 
 
-def _iterate_texts(value: Any, *, is_free: bool) -> Iterator[str]:
-    """Yield every text that people, models and tools wrote; `is_free`: within JSON of tools and callers."""
-    match value:
-        case dict():
-            for name, item in value.items():
-                if is_free:
-                    yield name
-                if is_free or isinstance(item, dict | list) or name not in _IDENTIFIERS:
-                    yield from _iterate_texts(item, is_free=is_free or name in _FREE)
-        case list():
-            for item in value:
-                yield from _iterate_texts(item, is_free=is_free)
-        case str():
-            inner = parse_json(value)
-            if inner is None:
-                yield value
-            else:
-                yield from _iterate_texts(inner, is_free=True)
-        case int() | float() if is_free and not isinstance(value, bool):
-            yield _to_text(value)
-        case _:
-            pass
+def parse_json(text: str) -> Any:
+    """Return the object or list that a text holds, else None."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(text, object_pairs_hook=_build_object, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object. A name that it has several times gets the list of its values, so that none is lost."""
+    found = dict(pairs)
+    for name, number in Counter(name for name, _ in pairs).items() if len(found) < len(pairs) else ():
+        if number > 1:
+            found[name] = [value for other, value in pairs if other == name]
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _to_text(value: Any) -> str:

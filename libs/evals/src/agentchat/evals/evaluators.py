@@ -7,15 +7,15 @@ and the metrics `tokens`, `seconds` and, if prices are known, `cost`; the metada
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 
 from agentchat.contracts import wire
 from agentchat.contracts.replay_messages import AskedTool
-from agentchat.evals.bounded_rules import RuleProcess, RuleTooSlow
 from agentchat.evals.compared_run import compute_overlap, format_call
 from agentchat.evals.language import LANGUAGES, UNDETERMINED, are_same, detect_language
 
@@ -67,7 +67,7 @@ class RunEvaluator(Evaluator[CaseInput, str, RecordedRun]):
         """Return the name in reports."""
         return self.evaluation_name or self.get_serialization_name()
 
-    def evaluate(self, ctx: Context) -> EvaluationReason | Awaitable[EvaluationReason]:
+    def evaluate(self, ctx: Context) -> EvaluationReason:
         """Judge a run."""
         raise NotImplementedError
 
@@ -246,15 +246,11 @@ class Regex(RunEvaluator):
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"`pattern` is not a regular expression: {error}") from None
 
-    async def evaluate(self, ctx: Context) -> EvaluationReason:
+    def evaluate(self, ctx: Context) -> EvaluationReason:
         """Judge a run."""
-        async with RuleProcess() as process:
-            try:
-                found = await process.search(self.pattern, ctx.output)
-            except RuleTooSlow:
-                raise ValueError("`pattern` takes too long on the reply") from None
+        found = re.search(self.pattern, ctx.output)
         if self.absent:
-            return _build_reason(found is None, f"the reply has {_shorten(found or '')}")
+            return _build_reason(found is None, f"the reply has {_shorten(found[0] if found else '')}")
         return _build_reason(found is not None, f"nothing in the reply matches {_shorten(self.pattern)}")
 
 
@@ -273,14 +269,19 @@ class JsonSchema(RunEvaluator):
         except SchemaError as error:
             raise ValueError(f"`schema` is not a JSON Schema: {error.message}") from None
 
-    async def evaluate(self, ctx: Context) -> EvaluationReason:
+    def evaluate(self, ctx: Context) -> EvaluationReason:
         """Judge a run."""
-        async with RuleProcess() as process:
-            try:
-                problem = await process.validate(self.schema, ctx.output)
-            except RuleTooSlow:
-                raise ValueError("`schema` takes too long on the reply") from None
-        return _build_reason(not problem, problem)
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import best_match
+        from referencing import Registry
+
+        try:
+            value = msgspec.json.decode(ctx.output)
+        except (msgspec.DecodeError, RecursionError):
+            return _build_reason(False, "the reply is not JSON")
+        validator = Draft202012Validator(self.schema, registry=Registry())  # which fetches nothing
+        error = best_match(validator.iter_errors(value))
+        return _build_reason(error is None, f"{error.json_path}: {error.message}" if error else "")
 
 
 @dataclass(repr=False, kw_only=True)

@@ -1,7 +1,6 @@
 """Find values in text whatever form they are written in: Unicode forms, blanks, quotes, separators of digits.
 
-Texts are matched as they are and folded: NFKC, without invisible characters, each run of blanks one space.
-Places in a folded text are translated back, so that the original text is what is replaced. Pure.
+Texts are matched folded, and a text in which something is found stays folded. Pure.
 """
 
 import re
@@ -9,68 +8,24 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-import msgspec
-
 _LEAST_LETTERS, _LEAST_DIGITS = 2, 4
 """A shorter value is replaced only at its own place: as a word of a text it says nothing."""
-_MOST_MARKS = 30
-"""Combining marks of one character; normalizing more takes time proportional to the square."""
-_IS_FOLDED = re.compile(r"(?:[!-~]+(?: [!-~]+)*)?")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 _ENDS = " \"'`.,;:!?()[]{}<>\u00ab\u00bb\u2018-\u201f\u2039\u203a\u300c\u300d"
 _AROUND = re.compile(rf"^[{re.escape(_ENDS)}\u2018-\u201f]+|[{re.escape(_ENDS)}\u2018-\u201f]+$")
-_NUMBER = re.compile(r"[+-]?[0-9][0-9 .,'\u2019()/-]*")
-_DECIMAL = re.compile(r"[+-]?([0-9]+)\.([0-9]+)")
-Rule = TypeVar("Rule")
+_NUMBER = re.compile(r"[0-9][0-9 .,'\u2019()/-]*")
 _SEPARATOR = "[ .,'\u2019()/-]{0,2}"
+Rule = TypeVar("Rule")
 
 
-class FoldedText(msgspec.Struct, frozen=True):
-    """A text with the places that its characters had: `starts` and `ends`, or None if they are the same."""
-
-    text: str
-    starts: list[int] | None = None
-    ends: list[int] | None = None
-
-    def find_spans(self, pattern: "re.Pattern[str]") -> Iterator[tuple[int, int]]:
-        """Yield where the pattern matches, as places in the original text."""
-        for match in pattern.finditer(self.text):
-            if match.end() > match.start():
-                start, end = match.span()
-                if self.starts is not None and self.ends is not None:
-                    start, end = self.starts[start], self.ends[end - 1]
-                yield start, end
-
-
-def fold_text(text: str) -> FoldedText:
-    """Return the text in NFKC, without invisible characters, with single spaces for blanks."""
-    if _IS_FOLDED.fullmatch(text):
-        return FoldedText(text)
-    pieces: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    at = 0
-    while at < len(text):
-        end = _find_character_end(text, at)
-        folded = unicodedata.normalize("NFKC", text[at:end])
-        if folded.isspace():
-            if pieces and pieces[-1] == " ":
-                ends[-1] = end
-                folded = ""
-            else:
-                folded = " "
-        elif unicodedata.category(text[at]) in ("Cf", "Mn", "Cc"):
-            folded = ""  # joiners, soft hyphens, variation selectors
-        for letter in folded:
-            pieces.append(letter)
-            starts.append(at)
-            ends.append(end)
-        at = end
-    return FoldedText("".join(pieces), starts, ends)
+def fold_text(text: str) -> str:
+    """Return the text in NFKC, without invisible characters such as joiners and soft hyphens."""
+    return text if text.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
 
 
 def strip_value(value: str) -> str:
-    """Return the folded value without the quotes, brackets and marks around it."""
-    folded = fold_text(value).text.strip()
+    """Return the folded value with single blanks, without the quotes, brackets and marks around it."""
+    folded = " ".join(fold_text(value).split())
     return _AROUND.sub("", folded) or folded
 
 
@@ -80,9 +35,12 @@ def compile_value(value: str) -> "re.Pattern[str] | None":
     is_word = any(letter.isalpha() for letter in core)
     if len(core) < (_LEAST_LETTERS if is_word else _LEAST_DIGITS):
         return None
-    if _NUMBER.fullmatch(core) and sum(map(str.isdigit, core)) >= _LEAST_DIGITS:
-        return re.compile(_match_number(core))
-    forms = "|".join(sorted(map(re.escape, {core, core.upper(), core.casefold()}), key=len, reverse=True))
+    digits = re.sub("[^0-9]", "", core)
+    if _NUMBER.fullmatch(core) and len(digits) >= _LEAST_DIGITS:
+        return re.compile(f"(?<![0-9]){_SEPARATOR.join(digits)}(?![0-9])")
+    forms = "|".join(
+        r"\s+".join(map(re.escape, form.split())) for form in (core, core.upper(), core.casefold())
+    )
     before = "(?<![A-Za-z0-9])" if re.match("[A-Za-z0-9]", core) else ""
     after = "(?![A-Za-z0-9])" if re.search("[A-Za-z0-9]$", core) else ""
     return re.compile(f"{before}(?:{forms}){after}", re.IGNORECASE)
@@ -103,26 +61,3 @@ def merge_spans(
             current = (current[0], max(current[1], span[1]), *first[2:])
     if current is not None:
         yield current[0], current[1], current[3]
-
-
-def _find_character_end(text: str, at: int) -> int:
-    """Return where a character ends, with its combining marks; a syllable of Hangul letters is one."""
-    end = at + 1
-    is_hangul = "\u1100" <= text[at] <= "\u11ff"
-    while end < len(text) and end - at < _MOST_MARKS:
-        following = text[end]
-        if not unicodedata.combining(following) and not (is_hangul and "\u1160" <= following <= "\u11ff"):
-            break
-        end += 1
-    return end
-
-
-def _match_number(core: str) -> str:
-    """Match the number with other separators, a decimal part of zeros, or an exponent."""
-    found = _DECIMAL.fullmatch(core)
-    digits = found[1] + found[2].rstrip("0") if found else re.sub("[^0-9]", "", core)
-    places = len(found[1]) if found else len(digits)
-    forms = [_SEPARATOR.join(digits)]
-    if short := digits.rstrip("0"):
-        forms.append(rf"{_SEPARATOR.join(short)}[.0]*[eE]\+?0*{places - 1}")
-    return f"(?<![0-9])(?:{'|'.join(reversed(forms))})(?![0-9])"

@@ -124,13 +124,13 @@ def collect(
         fitting = replace(wanted, agent_id=wanted.agent_id or settings.agent)
         candidates = CandidateRuns(admin.pool, settings.account, fitting, prices=table, seed=seed)
         chosen, done = await _choose(candidates, sample, seed)
-        async with _build_reader(admin, suite) as reader:
-            with build_progress("collecting") as bar:
-                for trace_id, conversation_id in bar.track(sorted(chosen.items())):
-                    try:
-                        done.cases.append(await reader.read(conversation_id, trace_id))
-                    except NotACase as error:
-                        done.left_out.append(str(error))
+        reader = _build_reader(admin, suite)
+        with build_progress("collecting") as bar:
+            for trace_id, conversation_id in bar.track(sorted(chosen.items())):
+                try:
+                    done.cases.append(await reader.read(conversation_id, trace_id))
+                except NotACase as error:
+                    done.left_out.append(str(error))
         make_folder(output)
         present = [] if fresh or not suite.cases.exists() else read_cases(suite.cases)
         write_cases(suite.cases, merge_cases(present, done.cases))
@@ -158,12 +158,12 @@ def add(
 
     async def work(admin: Admin) -> CollectedCases:
         done = CollectedCases()
-        async with _build_reader(admin, suite) as reader:
-            for trace_id in sorted({each.strip().lower() for each in runs}):
-                found = await find_run(admin.pool, trace_id)
-                if found is None or found.begun_at is None:
-                    raise NotACase(trace_id, "there is no such run")
-                done.cases.append(await reader.read(found.conversation_id, trace_id))
+        reader = _build_reader(admin, suite)
+        for trace_id in sorted({each.strip().lower() for each in runs}):
+            found = await find_run(admin.pool, trace_id)
+            if found is None or found.begun_at is None:
+                raise NotACase(trace_id, "there is no such run")
+            done.cases.append(await reader.read(found.conversation_id, trace_id))
         done.fitting = len(done.cases)
         present = read_cases(suite.cases) if suite.cases.exists() else []
         write_cases(suite.cases, merge_cases(present, done.cases))
