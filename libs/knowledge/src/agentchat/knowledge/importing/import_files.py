@@ -1,9 +1,7 @@
 """Find files, decode them and turn them into drafts, or say why one cannot be read."""
 
-import codecs
 import os
 import re
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -34,8 +32,6 @@ _HTML_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _PRESCAN_BYTES = 4096
 _ASCII_SUPERSETS_IN_ESCAPES = ("iso-2022-jp",)
 """Encodings whose bytes are valid UTF-8 whatever they mean."""
-_REPLACE = "agentchat-replace"
-_decoding = threading.Lock()  # error handlers of codecs are global
 
 
 class FoundFile(msgspec.Struct, frozen=True):
@@ -169,22 +165,9 @@ def _find_declared(content: bytes) -> "webencodings.Encoding | None":
 
 
 def _decode_declared(content: bytes, declared: "webencodings.Encoding") -> tuple[str, tuple[str, ...]]:
-    codec = "gb18030" if declared.name == "gbk" else declared.codec_info.name
-    replaced = 0
-
-    def replace(error: UnicodeError) -> tuple[str, int]:
-        nonlocal replaced
-        assert isinstance(error, UnicodeDecodeError)
-        byte = content[error.start]
-        if declared.name.startswith("windows-") and 0x80 <= byte <= 0x9F:
-            return chr(byte), error.start + 1  # as the standard has it; a control character
-        replaced += 1
-        return "\ufffd", error.end
-
-    with _decoding:
-        codecs.register_error(_REPLACE, replace)
-        text = codecs.decode(content, codec, _REPLACE)
-    text = text.removeprefix("\ufeff")
+    encoding = "gb18030" if declared.name == "gbk" else declared
+    text, _ = webencodings.decode(content, encoding, errors="replace")
+    replaced = text.count("\ufffd")
     if not replaced:
         return text, ()
     places = "1 place is" if replaced == 1 else f"{replaced:,} places are"
