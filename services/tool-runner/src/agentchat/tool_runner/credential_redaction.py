@@ -1,4 +1,4 @@
-"""Replace credentials that a tool server repeats in the bytes of its responses.
+"""Replace credentials that a tool server repeats in its messages.
 
 Only headers with a name such as authorization or api-key count, and those that hold secrets of a request:
 others may hold words that responses need.
@@ -17,44 +17,19 @@ _SHORTEST = 8
 
 
 class CredentialRedactor:
-    """A filter that replaces the credentials of a request in the pieces of its response.
-
-    If a piece ends inside what may be a credential, that part is held back until the next piece.
-    """
+    """Replaces the credentials of a request in the messages of its response."""
 
     def __init__(self, headers: Mapping[str, str], secret_headers: Collection[str] = ()) -> None:
         """Redact the credentials in `headers`. `secret_headers`, in small letters, are credentials too."""
         forms = {form for secret in _find_secrets(headers, secret_headers) for form in _list_forms(secret)}
         self._forms = sorted(forms, key=len, reverse=True)
-        self._first_bytes = {form[0] for form in forms}
-        self._held = b""
 
-    def strike(self, piece: bytes) -> bytes:
-        """Return the bytes that are safe to pass on.
-
-        The others follow with the next piece or as `rest`.
-        """
-        if not self._forms:
-            return piece
-        text = self._held + piece
+    def strike(self, message: bytes) -> bytes:
+        """Return a complete message without the credentials."""
         for form in self._forms:
-            if form in text:
-                text = text.replace(form, _choose_replacement(form))
-        end = self._find_cut_credential(text)
-        self._held = text[end:]
-        return text[:end]
-
-    @property
-    def rest(self) -> bytes:
-        """Return the bytes that are still held back when the response ends."""
-        return self._held
-
-    def _find_cut_credential(self, text: bytes) -> int:
-        """Return the index at which a credential may start that the end of `text` cuts off."""
-        for index in range(max(0, len(text) - len(self._forms[0]) + 1), len(text)):
-            if text[index] in self._first_bytes and any(f.startswith(text[index:]) for f in self._forms):
-                return index
-        return len(text)
+            if form in message:
+                message = message.replace(form, _choose_replacement(form))
+        return message
 
 
 def _find_secrets(headers: Mapping[str, str], secret_headers: Collection[str]) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Send requests to judged addresses, read bodies within a budget, and classify errors.
 
-Credentials of the request are replaced in the body. A compressed body, which no request asks for, is not
-read.
+A compressed body, which no request asks for, is not read.
 """
 
 import asyncio
@@ -14,7 +13,6 @@ from yarl import URL
 from agentchat.net_guard import AddressRefused, Guard, Unresolved
 from agentchat.net_guard.guarded_session import is_compressed, judge
 from agentchat.runtime.fair_slots import KeySlots
-from agentchat.tool_runner.credential_redaction import CredentialRedactor
 from agentchat.tool_runner.faults import ToolFault
 from agentchat.tool_runner.http.call_budget import CallBudget, TooLarge
 
@@ -71,17 +69,10 @@ class BoundedBody(httpx2.AsyncByteStream):
     client treats as a failure of this call alone.
     """
 
-    def __init__(
-        self,
-        response: aiohttp.ClientResponse,
-        budget: CallBudget,
-        large: KeySlots,
-        redactor: CredentialRedactor,
-    ) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, budget: CallBudget, large: KeySlots) -> None:
         self._response = response
         self._budget = budget
         self._large = large
-        self._redactor = redactor
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if is_compressed(self._response):
@@ -90,8 +81,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         try:
             while (chunk := await self._read_chunk(chunks)) is not None:
                 await self._budget.take(chunk, self._large)
-                yield self._redactor.strike(chunk)
-            yield self._redactor.rest
+                yield chunk
         except TooLarge as error:
             raise self._fail(ToolFault("oversized")) from error
         except ERRORS as error:

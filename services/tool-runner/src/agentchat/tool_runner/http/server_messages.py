@@ -1,4 +1,4 @@
-"""Rewrite a server's JSON-RPC messages so that the SDK passes on everything that the server says.
+"""Rewrite a server's JSON-RPC messages so that the SDK passes on everything that it says, but no credentials.
 
 The SDK reports its own failures (closed, timed out, not parsable) with JSON-RPC codes that servers use too,
 waits for a response whose id is null, and rejects a complete result for one content block that it does not
@@ -13,6 +13,8 @@ import mcp_types
 import msgspec
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 from pydantic import TypeAdapter, ValidationError
+
+from agentchat.tool_runner.credential_redaction import CredentialRedactor
 
 SHIFT = 1_000_000
 """A server's error code that the SDK uses too is this much lower in the SDK's hands."""
@@ -83,32 +85,40 @@ def _repair_block(block: Any) -> Any:
 
 
 class RepairedBody(httpx2.AsyncByteStream):
-    """The body of a response, JSON or an event stream, with its messages repaired."""
+    """The body of a response, JSON or an event stream, with its messages repaired and redacted."""
 
-    def __init__(self, body: httpx2.AsyncByteStream, media_type: str, sent: SentMessage, limit: int) -> None:
+    def __init__(
+        self,
+        body: httpx2.AsyncByteStream,
+        media_type: str,
+        sent: SentMessage,
+        redactor: CredentialRedactor,
+        limit: int,
+    ) -> None:
         self._body = body
         self._media_type = media_type
         self._sent = sent
+        self._redactor = redactor
         self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._media_type != "text/event-stream":
-            yield repair_message(b"".join([chunk async for chunk in self._body]), self._sent)
+            body = b"".join([chunk async for chunk in self._body])
+            yield repair_message(self._redactor.strike(body), self._sent)
             return
         request = httpx2.Request("POST", "http://server")
         headers = {"content-type": self._media_type}
         response = httpx2.Response(200, headers=headers, stream=self._body, request=request)
         async for event in httpx2.EventSource(response, max_event_size=self._limit):
-            yield _encode_event(event, self._sent)
+            yield self._encode_event(event)
 
     async def aclose(self) -> None:
         """Release the connection."""
         await self._body.aclose()
 
-
-def _encode_event(event: httpx2.ServerSentEvent, sent: SentMessage) -> bytes:
-    fields = [("event", event.event), ("id", event.id), ("retry", event.retry)]
-    lines = [f"{name}: {value}" for name, value in fields if value not in ("", None)]
-    data = repair_message(event.data.encode(), sent).decode() if event.data else ""
-    lines += [f"data: {line}" for line in data.split("\n")]
-    return "\n".join([*lines, "", ""]).encode()
+    def _encode_event(self, event: httpx2.ServerSentEvent) -> bytes:
+        fields = [("event", event.event), ("id", event.id), ("retry", event.retry)]
+        lines = [f"{name}: {value}" for name, value in fields if value not in ("", None)]
+        data = repair_message(self._redactor.strike(event.data.encode()), self._sent) if event.data else b""
+        lines += [f"data: {line}" for line in data.decode().split("\n")]
+        return "\n".join([*lines, "", ""]).encode()

@@ -129,9 +129,9 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             budget.succeed()
         else:
             budget.fail(fault)
-        body: httpx2.AsyncByteStream = BoundedBody(response, budget, self._large, redactor)
+        body: httpx2.AsyncByteStream = BoundedBody(response, budget, self._large)
         if media_type in _ANSWERS:
-            body = RepairedBody(body, media_type, sent, RESPONSE_BYTES)
+            body = RepairedBody(body, media_type, sent, redactor, RESPONSE_BYTES)
         return httpx2.Response(response.status, headers=headers, stream=body)
 
     async def _read_error(
@@ -148,7 +148,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         error_budget = CallBudget(min(budget.deadline, asyncio.get_running_loop().time() + _ERROR_SECONDS))
         content = b""
         with contextlib.suppress(httpx2.StreamError):
-            async for chunk in BoundedBody(response, error_budget, self._large, redactor):
+            async for chunk in BoundedBody(response, error_budget, self._large):
                 content += chunk
         response.release()
         if "mcp-session-id" in request.headers:
@@ -159,7 +159,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
                 self.session_doubtful = True
         if fault is not None:
             budget.fail(fault)
-        content = repair_message(content, sent)
+        content = repair_message(redactor.strike(content), sent)
         return httpx2.Response(response.status, headers=headers, content=content)
 
     async def _authorize(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
