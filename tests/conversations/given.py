@@ -44,6 +44,13 @@ def build_run_started(word: str = "a", attempt: int = 1, **more: Any) -> events.
     return events.RunStarted(trace_id=trace(word), at=AT, attempt=attempt, **facts)
 
 
+def begin(
+    word: str = "a", text: str = "Where is it?", attachments: tuple[StoredFile, ...] = (), **more: Any
+) -> tuple[events.MessageSaved, events.RunStarted]:
+    """A run's message and its first attempt."""
+    return build_user_message(word, text, attachments), build_run_started(word, **more)
+
+
 def build_handed_over(word: str = "a", tokens: int = 0) -> events.ReplyLost:
     """Its worker stops."""
     return events.ReplyLost(trace_id=trace(word), at=AT, round=1, usage=Usage(output_tokens=tokens))
@@ -172,20 +179,20 @@ def build_feedback(
 
 def turn(word: str, text: str, reply: str) -> tuple[events.Event, ...]:
     """A whole turn without tools."""
-    return (
-        build_user_message(word, text),
-        build_run_started(word),
-        *build_delta(reply, word),
-        *build_answer(reply, word),
-    )
+    return (*begin(word, text), *build_delta(reply, word), *build_answer(reply, word))
 
 
 def build_run(*stored: events.Event) -> Conversation:
     return fold("conversation-1", stored)
 
 
+def build_thread(*stored: events.Event) -> Conversation:
+    """A conversation with these events after its first."""
+    return build_run(build_conversation_started(), *stored)
+
+
 def run_after(*stored: events.Event) -> Run:
-    run = build_run(build_conversation_started(), build_user_message(), *stored).run(trace())
+    run = build_thread(build_user_message(), *stored).run(trace())
     assert run is not None
     return run
 

@@ -24,13 +24,12 @@ from agentchat.ops.main import app
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from tests.conversations.given import (
     ERASED,
+    begin,
     build_conversation_started,
     build_feedback,
     build_held_call,
     build_run_failed,
-    build_run_started,
     build_tool_returned,
-    build_user_message,
     turn,
 )
 
@@ -75,8 +74,8 @@ class Storage:
         for _ in range(count):
             a, b, c = (f"{word}{next(_words)}" for word in "abc")
             tools = (*build_held_call(b, f"call-{b}"), build_tool_returned(f"call-{b}", word=b))
-            failing = (build_user_message(b), build_run_started(b), *tools, build_run_failed(b))
-            begun = (build_user_message(c, attachments=(FILE,)), build_run_started(c))
+            failing = (*begin(b), *tools, build_run_failed(b))
+            begun = begin(c, attachments=(FILE,))
             made.append(await self.add(*turn(a, "Hello", "Hi"), *failing, build_feedback(-1, word=a), *begun))
         return made
 

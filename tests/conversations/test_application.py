@@ -43,10 +43,10 @@ from agentchat.ops import table_rights
 from agentchat.runtime.database_roles import OPERATOR
 from tests.conversations.given import (
     ERASED,
+    begin,
     build_answer,
     build_conversation_started,
     build_run_failed,
-    build_run_started,
     build_user_message,
     turn,
 )
@@ -131,7 +131,7 @@ async def test_events_of_the_library_and_of_services_are_one_log(
     application: ConversationLog, store: ConversationStore, log: Log
 ) -> None:
     conversation_id = make_id()
-    stored: list[Event] = [build_conversation_started(), build_user_message("a"), build_run_started("a")]
+    stored: list[Event] = [build_conversation_started(), *begin()]
     recordings = application.events.put(
         [ConversationEvent(conversation_id, version, event) for version, event in enumerate(stored, start=1)]
     )

@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-import pytest
 
 from agentchat.contracts import events
 from agentchat.contracts.updates import Finished
@@ -29,7 +28,6 @@ from agentchat.conversations.aggregate.next_step import (
     conclude,
     decide_next_step,
 )
-from agentchat.conversations.aggregate.run_ends import cancel, fail
 from agentchat.conversations.aggregate.turn import (
     AlreadyPaused,
     GiveUpRun,
@@ -42,15 +40,15 @@ from agentchat.conversations.aggregate.turn import (
 from tests.conversations.given import (
     AGENT,
     AT,
+    begin,
     build_answer,
     build_conversation_started,
     build_delta,
     build_model_replied,
     build_run,
-    build_run_started,
+    build_thread,
     build_tool_called,
     build_tool_returned,
-    build_user_message,
     request,
     trace,
     use,
@@ -74,9 +72,7 @@ def call_tool(*held: str, blocks: list[dict[str, Any]] | None = None) -> tuple[e
 
 
 def ask(call_id: str = "c2", **terms: Any) -> events.ApprovalRequested:
-    run = build_run(
-        build_conversation_started(), build_user_message(), build_run_started(), *call_tool("cancel_order")
-    ).runs[0]
+    run = build_thread(*begin(), *call_tool("cancel_order")).runs[0]
     call = next(each for each in run.rounds[0].calls if each.call_id == call_id)
     own = {
         "agent_id": "agent-1",
@@ -102,8 +98,7 @@ def build_elicitation(asked: InputAsked, **fields: Any) -> events.ElicitationReq
 def build_waiting(**terms: Any) -> Conversation:
     events_ = (
         build_conversation_started(),
-        build_user_message(),
-        build_run_started(),
+        *begin(),
         *call_tool("cancel_order"),
         build_tool_returned("c1"),
         ask(**terms),
@@ -132,9 +127,7 @@ def repeat(conversation: Conversation, now: str = SOON) -> Opening:
 
 
 def test_calls_that_need_nobody_run_first_and_then_the_run_waits() -> None:
-    called_ = build_run(
-        build_conversation_started(), build_user_message(), build_run_started(), *call_tool("cancel_order")
-    )
+    called_ = build_thread(*begin(), *call_tool("cancel_order"))
     step = decide_next_step(run_of(called_))
     assert isinstance(step, RunTools)
     assert [call.call_id for call in step.calls] == ["c1"]
@@ -219,12 +212,7 @@ def test_who_may_not_decide_and_what_is_not_there_decides_nothing() -> None:
 
 def test_the_run_waits_until_all_its_calls_are_decided() -> None:
     blocks = [use("c1", "cancel_order"), use("c2", "cancel_order", order_id="ORD-1")]
-    called_ = (
-        build_conversation_started(),
-        build_user_message(),
-        build_run_started(),
-        *call_tool("cancel_order", blocks=blocks),
-    )
+    called_ = (build_conversation_started(), *begin(), *call_tool("cancel_order", blocks=blocks))
     first = msgspec.structs.replace(ask(), call_id="c1", approval_id="approval-c1")
     both = build_run(*called_, first, ask())
     one = decide_approval(run_of(both), answer(), now=SOON)
@@ -279,22 +267,6 @@ def test_new_message_ends_the_waiting_run_if_configured() -> None:
     assert shown[1] == {"type": "tool_result", "tool_use_id": "c2", "content": NOT_RUN, "is_error": True}
 
 
-@pytest.mark.parametrize("end", ["cancel", "fail"])
-def test_the_end_of_a_run_that_waits_withdraws_what_was_asked(end: str) -> None:
-    run = run_of(build_waiting())
-    ended = cancel(run, SOON) if end == "cancel" else fail(run, "internal_error", "It broke.", SOON)
-    assert [type(each) for each in ended][:1] == [events.ApprovalDecided]
-    closed = ended[0]
-    assert isinstance(closed, events.ApprovalDecided)
-    assert (closed.decision, closed.by.kind) == ("cancelled", "service")
-
-
 def test_a_call_of_before_approvals_may_run_at_once() -> None:
-    run = build_run(
-        build_conversation_started(),
-        build_user_message(),
-        build_run_started(),
-        build_model_replied(BLOCKS),
-        *build_tool_called(BLOCKS)[1:],
-    ).runs[0]
+    run = build_thread(*begin(), build_model_replied(BLOCKS), *build_tool_called(BLOCKS)[1:]).runs[0]
     assert all(call.may_run and call.may_run_since == (1, AT) for call in run.rounds[0].calls)

@@ -24,10 +24,9 @@ from agentchat.conversations.aggregate.rebuild_request import rebuild_request
 from tests.conversations.given import (
     AT,
     build_answer,
-    build_conversation_started,
     build_delta,
-    build_run,
     build_run_started,
+    build_thread,
     build_tool_called,
     build_tool_returned,
     build_user_message,
@@ -43,10 +42,9 @@ def build_message(word: str, text: str, *files: StoredFile) -> events.MessageSav
     return replace(build_user_message(word, text), attachments=files)
 
 
-def build_thread() -> Conversation:
+def build_thread_with_files() -> Conversation:
     """A run with an image and a tool that returned another one; then a message that is a file alone."""
-    return build_run(
-        build_conversation_started(),
+    return build_thread(
         build_message("a", "Is it this?", FILE),
         build_run_started("a"),
         *build_tool_called([use("c1")]),
@@ -59,7 +57,7 @@ def build_thread() -> Conversation:
 
 
 def test_files_stand_before_the_text_and_in_results_after_it() -> None:
-    thread = build_thread()
+    thread = build_thread_with_files()
     output = [{"type": "text", "text": '{"ok":true}'}, LOOKED]
     assert build_prompt(thread, trace("b"), tools_offered=True).messages == [
         {"role": "user", "content": [SHOWN, {"type": "text", "text": "Is it this?"}]},
@@ -69,10 +67,7 @@ def test_files_stand_before_the_text_and_in_results_after_it() -> None:
         {"role": "user", "content": [{"type": "file", "file": PDF}]},
     ]
     without = build_prompt(thread, trace("b"), tools_offered=False).messages
-    assert without[2]["content"] == [
-        {"type": "text", "text": '[Tool result get_order: {"ok":true}]'},
-        LOOKED,
-    ]
+    assert without[2]["content"] == [{"type": "text", "text": '[Tool result get_order: {"ok":true}]'}, LOOKED]
     assert list_shown_files(thread, trace("b")) == [(FILE,), (CHART,), (PDF,)]
     named = name_files((), thread.runs)
     assert named == "Files that are not shown any more: parcel.png, chart.png, order.pdf."
@@ -82,16 +77,14 @@ def test_files_stand_before_the_text_and_in_results_after_it() -> None:
 def test_files_of_a_callers_own_history_are_shown_too() -> None:
     shown = ShownMessage("user", "", (FILE,)), ShownMessage("assistant", "A parcel.")
     seeded = events.ConversationSeeded(trace_id=trace("b"), at=AT, messages=shown)
-    thread = build_run(
-        build_conversation_started(), seeded, build_message("b", "Whose?"), build_run_started("b")
-    )
+    thread = build_thread(seeded, build_message("b", "Whose?"), build_run_started("b"))
     first = build_prompt(thread, trace("b"), tools_offered=False).messages[0]
     assert first == {"role": "user", "content": [SHOWN]}
     assert list_shown_files(thread, trace("b")) == [(FILE,)]
 
 
 def test_each_file_is_replaced_by_one_block() -> None:
-    thread = build_thread()
+    thread = build_thread_with_files()
     messages = build_prompt(thread, trace("b"), tools_offered=True).messages
     shown = replace_files(messages, lambda file: {"type": "text", "text": file.name})
     assert shown[0]["content"][0] == {"type": "text", "text": "parcel.png"}
@@ -123,8 +116,7 @@ def test_bytes_are_limited_like_numbers() -> None:
 
 def test_files_count_in_the_estimate_of_the_next_call() -> None:
     def plans(*files: StoredFile) -> bool:
-        thread = build_run(
-            build_conversation_started(),
+        thread = build_thread(
             *(build_message("a", "x"), build_run_started("a"), *build_delta("Yes."), *build_answer("Yes.")),
             build_message("b", "y", *files),
             build_run_started("b"),
@@ -132,17 +124,3 @@ def test_files_count_in_the_estimate_of_the_next_call() -> None:
         return plan_compaction(thread, trace("b"), tokens=1_600, keep_runs=0) is not None
 
     assert (plans(), plans(FILE)) == (False, True)
-
-
-def test_files_of_a_seeded_history_are_shown_too() -> None:
-    seeded = events.ConversationSeeded(
-        trace_id=trace("a"),
-        at="now",
-        messages=(ShownMessage("user", "", (FILE,)), ShownMessage("assistant", "A.")),
-    )
-    thread = build_run(
-        build_conversation_started(), seeded, build_message("a", "And?"), build_run_started("a")
-    )
-    first, *_ = build_prompt(thread, trace("a"), tools_offered=True).messages
-    assert first == {"role": "user", "content": [SHOWN]}
-    assert list_shown_files(thread, trace("a")) == [(FILE,)]

@@ -19,14 +19,7 @@ from agentchat.conversations.leases.leases import Lease, Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.blocking import until_blocked_by
-from tests.conversations.given import (
-    ACCOUNT,
-    build_answer,
-    build_conversation_started,
-    build_delta,
-    build_run_started,
-    build_user_message,
-)
+from tests.conversations.given import ACCOUNT, begin, build_answer, build_conversation_started, build_delta
 from tests.conversations.outages import make_steady, simulate_outage
 from tests.support.proxy import run_proxy
 
@@ -46,7 +39,7 @@ class Asked:
     def __init__(self, conversation: Conversation | None = None) -> None:
         self.trace_id = make_id()
         self.conversation = conversation or Conversation(conversation_id=make_id())
-        self.events: list[Event] = [build_user_message(self.trace_id), build_run_started(self.trace_id)]
+        self.events: list[Event] = [*begin(self.trace_id)]
         if conversation is None:
             self.events.insert(0, build_conversation_started())
 

@@ -9,15 +9,14 @@ from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.aggregate.run_ends import cancel
 from tests.conversations.given import (
     AT,
+    begin,
     build_answer,
     build_conversation_started,
     build_handed_over,
     build_held_call,
     build_run,
-    build_run_started,
     build_tool_called,
     build_tool_returned,
-    build_user_message,
     trace,
     use,
 )
@@ -28,7 +27,7 @@ RETURNED = (build_tool_returned("call"),)
 
 
 def build_received(*, interrupts: bool) -> events.MessageReceived:
-    message, started = build_user_message("b", "And?"), build_run_started("b")
+    message, started = begin("b", "And?")
     return events.MessageReceived(
         trace_id=trace(), at=AT, message=message, started=started if interrupts else None
     )
@@ -50,7 +49,7 @@ def build_received(*, interrupts: bool) -> events.MessageReceived:
 def test_a_received_message_is_saved_at_a_boundary_or_the_end(
     before: tuple[events.Event, ...], new: tuple[events.Event, ...], interrupts: bool, placed: list[str]
 ) -> None:
-    begun = (build_conversation_started(), build_user_message(), build_run_started(), *before)
+    begun = (build_conversation_started(), *begin(), *before)
     conversation = build_run(*begun, build_received(interrupts=interrupts))
     saved = place_messages(conversation, trace(), new)
     assert [each.trace_id for each in saved] == [trace(word) for word in placed]
@@ -60,8 +59,7 @@ def test_a_received_message_is_saved_at_a_boundary_or_the_end(
 
 def test_a_message_that_steers_follows_the_results() -> None:
     conversation = build_run(
-        *(build_conversation_started(), build_user_message(), build_run_started(), *CALLED),
-        build_received(interrupts=False),
+        *(build_conversation_started(), *begin(), *CALLED), build_received(interrupts=False)
     )
     after = evolve_all(conversation, (*RETURNED, *place_messages(conversation, trace(), RETURNED)))
     shown = build_prompt(after, trace(), tools_offered=True).messages[-1]["content"]
@@ -70,7 +68,7 @@ def test_a_message_that_steers_follows_the_results() -> None:
 
 
 def test_an_interrupted_run_closes_its_open_calls() -> None:
-    begun = (build_conversation_started(), build_user_message(), build_run_started(), *CALLED)
+    begun = (build_conversation_started(), *begin(), *CALLED)
     run = build_run(*begun).runs[0]
     returned, ended = cancel(run, AT, interrupted_by=trace("b"))
     assert isinstance(returned, events.ToolReturned)

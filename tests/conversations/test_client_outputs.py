@@ -10,13 +10,12 @@ from agentchat.conversations.aggregate.canonical_stream import build_last_update
 from agentchat.conversations.aggregate.conversation import fold
 from agentchat.conversations.queries.user_export import ToolCallLine, list_lines
 from tests.conversations.given import (
+    begin,
     build_answer,
     build_conversation_started,
     build_delta,
-    build_run_started,
     build_tool_called,
     build_tool_returned,
-    build_user_message,
     trace,
     use,
 )
@@ -38,7 +37,7 @@ def test_clients_get_no_text_of_an_exception(
     output: str, is_error: bool, quotes_server: bool, shown: str
 ) -> None:
     returned = replace(build_tool_returned("c", output), is_error=is_error, quotes_server=quotes_server)
-    begun = (build_conversation_started(), build_user_message(), build_run_started())
+    begun = (build_conversation_started(), *begin())
     ended = (*build_delta("So.", number=2), *build_answer("So."))
     told: tuple[events.Event, ...] = (*begun, *build_tool_called([use("c")]), returned, *ended)
     run = fold("c", told).run(trace())

@@ -21,12 +21,10 @@ from agentchat.conversations.aggregate.run_ends import cancel
 from agentchat.conversations.aggregate.turn import ResumeRun, SupersedeRun, open_turn
 from tests.conversations.given import (
     AGENT,
-    build_conversation_started,
-    build_run,
-    build_run_started,
+    begin,
+    build_thread,
     build_tool_called,
     build_tool_returned,
-    build_user_message,
     request,
     trace,
     use,
@@ -56,7 +54,7 @@ def wait(call_id: str, tool: str) -> events.ClientToolRequested:
 def build_called() -> Conversation:
     """A round that calls a tool of the agent's, and two of the client's."""
     calls = call(use("c1", "find", q=1), use("c2", "show_map", city="Ulm"), use("c3", "pick_date"))
-    return build_run(build_conversation_started(), build_user_message(), build_run_started(), *calls)
+    return build_thread(*begin(), *calls)
 
 
 def build_waiting() -> Conversation:

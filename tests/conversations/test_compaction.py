@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
@@ -18,19 +17,20 @@ from agentchat.conversations.aggregate.compaction import (
 )
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.forking import fork
-from agentchat.conversations.aggregate.history import HistoryCache, build_prompt, build_summary_prompt
+from agentchat.conversations.aggregate.history import build_prompt, build_summary_prompt
 from tests.conversations.given import (
     ACCOUNT,
     AT,
+    begin,
     build_compacted,
     build_conversation_started,
     build_delta,
     build_run,
     build_run_failed,
     build_run_started,
+    build_thread,
     build_tool_called,
     build_tool_returned,
-    build_user_message,
     trace,
     turn,
     use,
@@ -55,56 +55,21 @@ def list_texts(conversation: Conversation, word: str, **more: Any) -> list[tuple
     ]
 
 
-def test_summary_replaces_what_it_covers_and_no_later_run() -> None:
-    conversation = build_run(
-        *TWO, build_user_message("c", "And?"), build_run_started("c"), build_compacted(7)
-    )
-    (first, *rest) = list_texts(conversation, "c")
-    assert first[0] == "user"
-    assert "<summary>\nThey met.\n</summary>" in first[1]
-    assert rest == [("user", "So"), ("assistant", "Well"), ("user", "And?")]
-
-
 def test_only_the_run_that_made_it_and_later_ones_are_shown_a_summary() -> None:
-    conversation = build_run(
-        *TWO,
-        build_user_message("c", "And?"),
-        build_run_started("c"),
-        build_compacted(13),
-        *build_delta("So.", "c"),
-    )
+    conversation = build_run(*TWO, *begin("c", "And?"), build_compacted(13), *build_delta("So.", "c"))
     assert list_texts(conversation, "b") == [
         ("user", "Hello"),
         ("assistant", "Hi"),
         ("user", "So"),
         ("assistant", "Well"),
     ]
-    later = evolve_all(conversation, [build_user_message("d", "Then?"), build_run_started("d")])
+    later = evolve_all(conversation, [*begin("d", "Then?")])
     assert list_texts(later, "d")[0] == list_texts(conversation, "c")[0]
-
-
-def test_the_newest_summary_stands_for_the_one_before() -> None:
-    three = (*TWO, *turn("c", "And", "Then"))
-    conversation = build_run(
-        *three,
-        build_user_message("d", "?"),
-        build_run_started("d"),
-        build_compacted(7, "d"),
-        build_compacted(19, "d", "More."),
-    )
-    assert [text for _, text in list_texts(conversation, "d")][1:] == ["?"]
-    assert "More." in list_texts(conversation, "d")[0][1]
 
 
 def test_a_seed_is_covered_too_and_asked_about() -> None:
     seeded = events.ConversationSeeded(trace_id=trace("a"), at=AT, messages=(ShownMessage("user", "Before"),))
-    conversation = build_run(
-        build_conversation_started(),
-        seeded,
-        *turn("a", "Hello", "Hi"),
-        build_user_message("b", "So?"),
-        build_run_started("b"),
-    )
+    conversation = build_thread(seeded, *turn("a", "Hello", "Hi"), *begin("b", "So?"))
     asking = build_summary_prompt(conversation, trace("b"), Compact(1), "Sum up.", tools_offered=True)
     assert [block["text"] for block in asking.messages[0]["content"]] == ["Before", "Hello"]
     assert asking.messages[-1] == {"role": "user", "content": [{"type": "text", "text": "Sum up."}]}
@@ -114,19 +79,8 @@ def test_a_seed_is_covered_too_and_asked_about() -> None:
     assert [text for _, text in list_texts(behind, "b")][1:] == ["So?"]
 
 
-def test_a_summary_is_asked_for_with_the_prefix_of_the_calls_before() -> None:
-    conversation = build_run(*TWO, *turn("c", "And", "Then"), build_user_message("d"), build_run_started("d"))
-    before = build_prompt(conversation, trace("c"), tools_offered=True).messages
-    asking = build_summary_prompt(
-        conversation, trace("d"), Compact(2), "Sum up.", tools_offered=True
-    ).messages
-    assert asking[:4] == before[:4]
-
-
 def test_a_summary_costs_the_run_and_is_progress() -> None:
-    run = build_run(
-        *TWO, build_user_message("c"), build_run_started("c"), build_run_started("c", 2), build_compacted(7)
-    ).runs[-1]
+    run = build_run(*TWO, *begin("c"), build_run_started("c", 2), build_compacted(7)).runs[-1]
     assert run.usage.total == 100
     assert run.attempts_without_progress == 0
 
@@ -134,31 +88,11 @@ def test_a_summary_costs_the_run_and_is_progress() -> None:
 def test_a_provider_gets_its_own_block_and_others_the_text() -> None:
     block = {"type": "compaction", "content": "They met.", "signature": "s"}
     conversation = build_run(
-        *TWO,
-        build_user_message("c", "And?"),
-        build_run_started("c"),
-        build_compacted(13, provider_data={"anthropic": block}),
+        *TWO, *begin("c", "And?"), build_compacted(13, provider_data={"anthropic": block})
     )
     messages = build_prompt(conversation, trace("c"), tools_offered=True).messages
     assert messages[0] == {"role": "assistant", "content": [block]}
     assert "They met." in list_texts(conversation, "c", provider="openai")[0][1]
-
-
-def test_cached_history_is_dropped_after_a_summary() -> None:
-    kept, before = HistoryCache(), build_run(*TWO, build_user_message("c", "And?"), build_run_started("c"))
-    build_prompt(before, trace("c"), tools_offered=True, histories=kept).settled.encode_json(
-        msgspec.json.encode
-    )
-    after = evolve_all(before, [build_compacted(7)])
-    prompt = build_prompt(after, trace("c"), tools_offered=True, histories=kept)
-    whole = build_prompt(after, trace("c"), tools_offered=True)
-    assert (prompt.messages, prompt.earlier) == (whole.messages, whole.earlier)
-    assert prompt.settled.encode_json(msgspec.json.encode) == whole.settled.encode_json(msgspec.json.encode)
-    assert [history.runs for _, history in _build_held(kept)] == [after.runs[1:2]]
-
-
-def _build_held(kept: HistoryCache) -> list[tuple[Any, Any]]:
-    return [(key, kept._kept.get(key)) for key in [("conversation-1", "anthropic", True)]]
 
 
 @pytest.mark.parametrize(
@@ -168,12 +102,12 @@ def _build_held(kept: HistoryCache) -> list[tuple[Any, Any]]:
 def test_summary_is_due_at_a_share_of_the_window(
     tokens: int, keep_runs: int, expected: Compact | None
 ) -> None:
-    conversation = build_run(*TWO, build_user_message("c", "And?"), build_run_started("c"))
+    conversation = build_run(*TWO, *begin("c", "And?"))
     assert plan_compaction(conversation, trace("c"), tokens=tokens, keep_runs=keep_runs) == expected
 
 
 def test_what_came_since_the_last_reply_counts() -> None:
-    conversation = build_run(*TWO, build_user_message("c", "x" * 400), build_run_started("c"))
+    conversation = build_run(*TWO, *begin("c", "x" * 400))
     assert plan_compaction(conversation, trace("c"), tokens=115, keep_runs=0) == Compact(2)
     assert plan_compaction(conversation, trace("c"), tokens=116, keep_runs=0) is None
     called = (*build_tool_called([use("c1")], "c"), build_tool_returned("c1", "y" * 800, "c"))
@@ -183,26 +117,24 @@ def test_what_came_since_the_last_reply_counts() -> None:
 
 
 def test_no_summary_is_due_before_a_reply_follows_the_last_one() -> None:
-    conversation = build_run(*TWO, build_user_message("c"), build_run_started("c"), build_compacted(7))
+    conversation = build_run(*TWO, *begin("c"), build_compacted(7))
     assert plan_compaction(conversation, trace("c"), tokens=_ENOUGH, keep_runs=0) is None
     replied = evolve_all(conversation, build_tool_called([use("c1")], "c"))
     assert plan_compaction(replied, trace("c"), tokens=_ENOUGH, keep_runs=0) == Compact(1)
-    in_vain = evolve_all(
-        conversation, [build_run_failed("c"), build_user_message("d"), build_run_started("d")]
-    )
+    in_vain = evolve_all(conversation, [build_run_failed("c"), *begin("d")])
     assert plan_compaction(in_vain, trace("d"), tokens=_ENOUGH, keep_runs=0) is None
 
 
 def test_as_many_runs_as_are_kept_come_between_two_summaries() -> None:
     """Else a thread whose last runs fill the share would have a summary in each run."""
     three = (*TWO, *turn("c", "And", "Then"))
-    conversation = build_run(*three, build_user_message("d"), build_run_started("d"))
+    conversation = build_run(*three, *begin("d"))
     assert plan_compaction(conversation, trace("d"), tokens=_ENOUGH, keep_runs=2) is None
     assert plan_smaller_prompt(conversation, trace("d"), keep_runs=2) == Compact(1)
 
 
 def test_refused_prompt_keeps_the_last_runs_if_others_exist() -> None:
-    conversation = build_run(*TWO, build_user_message("c"), build_run_started("c"))
+    conversation = build_run(*TWO, *begin("c"))
     assert plan_smaller_prompt(conversation, trace("c"), keep_runs=1) == Compact(1)
     assert plan_smaller_prompt(conversation, trace("c"), keep_runs=4) == Compact(2)
     all_of_it = evolve_all(
@@ -214,8 +146,7 @@ def test_refused_prompt_keeps_the_last_runs_if_others_exist() -> None:
 def test_a_fork_has_its_sources_summary_at_a_version_of_its_own() -> None:
     source = (
         *TWO,
-        build_user_message("c", "And?"),
-        build_run_started("c"),
+        *begin("c", "And?"),
         build_compacted(7),
         *build_delta("So.", "c"),
         *turn("c", "", "So.")[-2:],
@@ -226,13 +157,8 @@ def test_a_fork_has_its_sources_summary_at_a_version_of_its_own() -> None:
     )
     made = fork(source, [1] * len(source), command, AT)
     assert isinstance(made, tuple)
-    forked = evolve_all(
-        Conversation(conversation_id="fork"), (*made, build_user_message("g", "On?"), build_run_started("g"))
-    )
-    assert (
-        list_texts(forked, "g")[:-1]
-        == list_texts(evolve_all(whole, [build_user_message("g", "On?"), build_run_started("g")]), "g")[:-1]
-    )
+    forked = evolve_all(Conversation(conversation_id="fork"), (*made, *begin("g", "On?")))
+    assert list_texts(forked, "g")[:-1] == list_texts(evolve_all(whole, [*begin("g", "On?")]), "g")[:-1]
     assert forked.runs[2].usage.total == 0
 
 

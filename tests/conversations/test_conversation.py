@@ -9,7 +9,6 @@ from agentchat.contracts import events
 from agentchat.contracts.examples import EVENT_EXAMPLES
 from agentchat.contracts.values import Message, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve, fold
-from agentchat.conversations.aggregate.rounds import Round
 from tests.conversations.given import (
     AT,
     LATER,
@@ -17,8 +16,6 @@ from tests.conversations.given import (
     build_conversation_started,
     build_delta,
     build_handed_over,
-    build_model_replied,
-    build_run,
     build_run_started,
     build_tool_called,
     build_tool_returned,
@@ -62,49 +59,9 @@ def test_text_that_readers_had_of_an_attempt_is_progress() -> None:
     assert run_after(*heard, lost, again).attempts_without_progress == 3
 
 
-def test_a_tool_that_was_only_called_is_no_progress() -> None:
-    called = events.ToolCalled(trace_id=trace(), at=AT, round=1, call_id="c1", name="n", input={})
-    assert run_after(build_run_started(), called).attempts_without_progress == 1
-
-
-def test_a_round_gathers_its_text_its_reply_and_its_calls() -> None:
-    delta = events.Delta(trace_id=trace(), at=AT, round=1, text="Let me look.", cuts=(4, 12))
-    run = run_after(
-        build_run_started(),
-        delta,
-        *build_tool_called([use("c1", order="7"), use("c2", "get_stock")]),
-        build_tool_returned("c2"),
-    )
-    (only,) = run.rounds
-    assert isinstance(only, Round)
-    assert only.text == "Let me look."
-    assert only.cuts == ((4, 12))
-    assert only.stop_reason == "tool_use"
-    assert [(call.call_id, call.input, call.output) for call in only.calls] == [
-        ("c1", {"order": "7"}, None),
-        ("c2", {}, '{"ok":true}'),
-    ]
-
-
-def test_text_recorded_again_replaces_that_of_a_broken_attempt() -> None:
-    first = events.Delta(trace_id=trace(), at=AT, round=1, text="Let", cuts=(3,))
-    run = run_after(build_run_started(), first, build_run_started(attempt=2), *build_delta("Let me look."))
-    assert [each.text for each in run.rounds] == ["Let me look."]
-
-
 def test_a_call_recorded_twice_is_one_call() -> None:
     run = run_after(build_run_started(), *build_tool_called([use("c1")]), *build_tool_called([use("c1")])[1:])
     assert len(run.rounds[0].calls) == 1
-
-
-def test_the_text_of_a_run_is_that_of_its_rounds_joined_bare() -> None:
-    run = run_after(
-        build_run_started(),
-        *build_delta("One."),
-        *build_delta("Two. ", number=2),
-        *build_delta("Three", number=3),
-    )
-    assert run.text == "One.Two. Three"
 
 
 def test_usage_adds_up_over_rounds_until_the_end_states_it() -> None:
@@ -123,13 +80,6 @@ def test_the_saved_reply_and_the_end_of_the_run_are_two_facts() -> None:
     )
     after = run_after(build_run_started(), *build_delta("Hi"), saved, completed)
     assert (after.state, after.ended_at, after.reply) == ("completed", LATER, before.reply)
-
-
-def test_an_event_that_fits_no_run_changes_the_version_alone() -> None:
-    before = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))
-    assert evolve(before, build_model_replied([], "z")) == build_run(
-        build_conversation_started(), *turn("a", "Hello", "Hi"), build_run_started("y")
-    )
 
 
 @for_all(st.lists(st.sampled_from(EVENT_EXAMPLES), max_size=30))

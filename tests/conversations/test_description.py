@@ -8,27 +8,9 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.messages import DescribeAnswered, DescribeConversation
 from agentchat.contracts.values import MAX_PAIRS
-from agentchat.conversations.aggregate.conversation import (
-    MAX_BYTES,
-    MAX_DESCRIBED,
-    MAX_EVENTS,
-    Conversation,
-    evolve,
-    evolve_all,
-)
+from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, evolve
 from agentchat.conversations.aggregate.description_rules import describe_conversation
-from tests.conversations.given import (
-    ACCOUNT,
-    AT,
-    ERASED,
-    LATER,
-    build_conversation_started,
-    build_run,
-    build_run_started,
-    build_user_message,
-    trace,
-    turn,
-)
+from tests.conversations.given import ACCOUNT, ERASED, LATER, build_thread, trace, turn
 
 
 def build_command(word: str = "c", **changes: Any) -> DescribeConversation:
@@ -44,11 +26,7 @@ def obey(conversation: Conversation, word: str = "c", **changes: Any) -> Convers
 
 
 def test_what_is_left_out_stays_and_pairs_are_merged() -> None:
-    first = obey(
-        build_run(build_conversation_started(), *turn("a", "Hello", "Hi")),
-        title="One",
-        metadata={"a": "1", "b": "2"},
-    )
+    first = obey(build_thread(*turn("a", "Hello", "Hi")), title="One", metadata={"a": "1", "b": "2"})
     assert (first.title, first.metadata) == ("One", {"a": "1", "b": "2"})
     second = obey(first, "d", metadata={"a": None, "b": "3", "c": "4"})
     assert (second.title, second.metadata) == ("One", {"b": "3", "c": "4"})
@@ -57,26 +35,8 @@ def test_what_is_left_out_stays_and_pairs_are_merged() -> None:
     assert obey(third, "f", metadata=None).metadata == {}
 
 
-def test_it_leaves_a_run_under_way_as_it_is() -> None:
-    running = build_run(build_conversation_started(), build_user_message(), build_run_started())
-    after = obey(running, title="One")
-    assert (after.runs, after.version) == (running.runs, running.version + 1)
-
-
-def test_a_command_is_obeyed_once_whatever_was_set_since() -> None:
-    first = obey(build_run(build_conversation_started(), *turn("a", "Hello", "Hi")), "c", title="One")
-    second = obey(first, "d", title="Two")
-    again = describe_conversation(second, build_command("c", title="One"), LATER)
-    assert again == DescribeAnswered(outcome="described", version=first.version)
-
-
 def test_what_changes_nothing_is_no_event_unless_it_came_with_a_key() -> None:
-    first = obey(
-        build_run(build_conversation_started(), *turn("a", "Hello", "Hi")),
-        "c",
-        title="One",
-        metadata={"a": "1"},
-    )
+    first = obey(build_thread(*turn("a", "Hello", "Hi")), "c", title="One", metadata={"a": "1"})
     same: dict[str, Any] = {"title": "One", "metadata": {"a": "1", "b": None}}
     variants: tuple[dict[str, Any], ...] = (same, {}, {"metadata": {}})
     for changes in variants:
@@ -90,33 +50,15 @@ def test_what_changes_nothing_is_no_event_unless_it_came_with_a_key() -> None:
 
 @pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
 def test_a_full_conversation_takes_no_description(full: dict[str, int]) -> None:
-    first = replace(
-        obey(build_run(build_conversation_started(), *turn("a", "Hello", "Hi")), title="One"), **full
-    )
+    first = replace(obey(build_thread(*turn("a", "Hello", "Hi")), title="One"), **full)
     assert describe_conversation(first, build_command("d", title="Two"), LATER) == DescribeAnswered(
         outcome="full"
     )
     assert describe_conversation(first, build_command("d", title="One"), LATER).outcome == "described"  # type: ignore[union-attr]
 
 
-def test_many_descriptions_fold_alike_and_the_last_are_kept() -> None:
-    titles = [(f"{number:032x}", str(number)) for number in range(MAX_DESCRIBED + 50)]
-    facts = [
-        events.ConversationDescribed(trace_id=trace_id, at=AT, title=title) for trace_id, title in titles
-    ]
-    at_once = evolve_all(build_run(build_conversation_started()), facts)
-    one_by_one = build_run(build_conversation_started())
-    for fact in facts:
-        one_by_one = evolve(one_by_one, fact)
-    assert at_once == one_by_one
-    assert [version for _, version in at_once.described] == list(range(52, MAX_DESCRIBED + 52))
-
-
 def test_more_pairs_than_there_may_be_change_nothing() -> None:
-    full = obey(
-        build_run(build_conversation_started(), *turn("a", "Hello", "Hi")),
-        metadata={str(n): "x" for n in range(MAX_PAIRS)},
-    )
+    full = obey(build_thread(*turn("a", "Hello", "Hi")), metadata={str(n): "x" for n in range(MAX_PAIRS)})
     assert describe_conversation(full, build_command("d", metadata={"more": "x"}), LATER) == DescribeAnswered(
         outcome="too_many_pairs"
     )
@@ -124,7 +66,7 @@ def test_more_pairs_than_there_may_be_change_nothing() -> None:
 
 
 def test_what_is_unknown_erased_or_somebody_elses_is_not_found() -> None:
-    there = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))
+    there = build_thread(*turn("a", "Hello", "Hi"))
     erased = evolve(there, ERASED)
     not_found = DescribeAnswered(outcome="not_found")
     assert (
@@ -133,11 +75,3 @@ def test_what_is_unknown_erased_or_somebody_elses_is_not_found() -> None:
     )
     assert describe_conversation(erased, build_command(), LATER) == not_found
     assert describe_conversation(there, build_command(account_id="another"), LATER) == not_found
-
-
-def test_an_erasure_leaves_nothing_of_it() -> None:
-    described = obey(
-        build_run(build_conversation_started(), *turn("a", "Hello", "Hi")), title="One", metadata={"a": "1"}
-    )
-    erased = evolve(described, ERASED)
-    assert (erased.title, erased.metadata, erased.described) == (None, {}, ())

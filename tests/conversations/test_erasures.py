@@ -35,6 +35,7 @@ from tests.conversations.given import (
     ACCOUNT,
     AT,
     ERASED,
+    begin,
     build_answer,
     build_conversation_started,
     build_held_call,
@@ -67,17 +68,10 @@ async def count_rows(storage: Storage, conversation_id: str) -> list[tuple[int, 
 
 async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
     shown, id_ = "ab" * 32, make_unlisted_id()
-    run = [
-        build_conversation_started(),
-        build_user_message("p"),
-        build_run_started("p", shown_sha256=shown),
-        *build_held_call("p"),
-    ]
+    run = [build_conversation_started(), *begin("p", shown_sha256=shown), *build_held_call("p")]
     thread = await storage.store.append(Conversation(conversation_id=id_), run)
     assert await find_approval(storage.pool, "approval-p-call") is not None
-    thread = await storage.store.append(
-        thread, [*build_answer("Hi", "p"), build_user_message("r"), build_run_started("r")]
-    )
+    thread = await storage.store.append(thread, [*build_answer("Hi", "p"), *begin("r")])
     assert await find_continued(storage.pool, shown, "Hi", "Hello") is not None
     assert await storage.rows(_IS_OPEN, trace("r")) == [(True,)]
     erased = await storage.store.append(thread, [ERASED])
@@ -131,7 +125,7 @@ async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
 
 
 async def test_whoever_still_appends_is_refused_at_every_version(storage: Storage) -> None:
-    thread = await storage.add(*turn("a", "Hello", "Hi"), build_user_message("b"), build_run_started("b"))
+    thread = await storage.add(*turn("a", "Hello", "Hi"), *begin("b"))
     await storage.store.append(thread, [ERASED])
     for version in (0, 3, thread.version, thread.version + 1, thread.version + 9):
         late = Conversation(conversation_id=thread.conversation_id, version=version)
@@ -158,7 +152,7 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(storage: Storage
 
 
 async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(storage: Storage) -> None:
-    thread = await storage.add(build_user_message("r"), build_run_started("r"))
+    thread = await storage.add(*begin("r"))
     leases, line = Leases(storage.pool, "worker"), WaitingLine(storage.pool, "worker")
     await storage.store.append(thread, [ERASED])
     for passes in (0, 1):

@@ -6,10 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.messages import FeedbackAnswered, ForkConversation, GiveFeedback
+from agentchat.contracts.messages import FeedbackAnswered, GiveFeedback
 from agentchat.contracts.values import MAX_FEEDBACK, Decider
-from agentchat.conversations.aggregate import forking
-from agentchat.conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve, fold
+from agentchat.conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve
 from agentchat.conversations.aggregate.feedback_rules import give_feedback
 from agentchat.conversations.queries.conversation_filters import (
     ConversationFilter,
@@ -18,19 +17,7 @@ from agentchat.conversations.queries.conversation_filters import (
 from agentchat.conversations.queries.conversation_search import ConversationSearch, find_conversations
 from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
-from tests.conversations.given import (
-    ACCOUNT,
-    AT,
-    ERASED,
-    LATER,
-    build_conversation_started,
-    build_feedback,
-    build_run,
-    build_run_started,
-    build_user_message,
-    trace,
-    turn,
-)
+from tests.conversations.given import ACCOUNT, ERASED, LATER, begin, build_feedback, build_thread, trace, turn
 from tests.conversations.read_models import Storage
 
 KEY = Decider(kind="account", id="key-1")
@@ -62,7 +49,7 @@ def obey(conversation: Conversation, *commands: GiveFeedback) -> Conversation:
 
 
 def test_one_a_name_counts_and_the_newest_is_last() -> None:
-    there = build_run(build_conversation_started(), *TURN)
+    there = build_thread(*TURN)
     found = obey(
         there, build_command(-1), build_command(1, "ada"), build_command(0.5, label="ok", comment="Fine.")
     )
@@ -78,7 +65,7 @@ def test_one_a_name_counts_and_the_newest_is_last() -> None:
 
 
 def test_what_changes_nothing_is_no_event() -> None:
-    there = obey(build_run(build_conversation_started(), *TURN), build_command(-1, label="wrong"))
+    there = obey(build_thread(*TURN), build_command(-1, label="wrong"))
     same = FeedbackAnswered(outcome="recorded", version=there.version)
     assert give_feedback(there, build_command(-1, label="wrong", by=replace(KEY, id="key-2")), LATER) == same
     assert give_feedback(there, build_command(None, "nobody"), LATER) == same
@@ -90,11 +77,11 @@ def test_what_changes_nothing_is_no_event() -> None:
 @pytest.mark.parametrize(
     ("conversation", "changes"),
     [
-        (build_run(build_conversation_started(), *TURN), {"message_id": "user-a"}),
-        (build_run(build_conversation_started(), *TURN), {"trace_id": trace("b")}),
-        (build_run(build_conversation_started(), *TURN), {"account_id": "another"}),
-        (build_run(build_conversation_started(), build_user_message(), build_run_started()), {}),
-        (evolve(build_run(build_conversation_started(), *TURN), ERASED), {}),
+        (build_thread(*TURN), {"message_id": "user-a"}),
+        (build_thread(*TURN), {"trace_id": trace("b")}),
+        (build_thread(*TURN), {"account_id": "another"}),
+        (build_thread(*begin()), {}),
+        (evolve(build_thread(*TURN), ERASED), {}),
         (Conversation(conversation_id="conversation-1"), {}),
     ],
     ids=["a user's message", "another run's", "another account's", "no reply yet", "erased", "unknown"],
@@ -107,10 +94,7 @@ def test_only_a_reply_of_the_account_is_found(conversation: Conversation, change
 
 
 def test_a_full_conversation_and_a_hundred_names_take_no_more() -> None:
-    there = obey(
-        build_run(build_conversation_started(), *TURN),
-        *(build_command(1, str(number)) for number in range(MAX_FEEDBACK)),
-    )
+    there = obey(build_thread(*TURN), *(build_command(1, str(number)) for number in range(MAX_FEEDBACK)))
     assert give_feedback(there, build_command(1, "one more"), LATER) == FeedbackAnswered(outcome="too_many")
     assert isinstance(give_feedback(there, build_command(0, "7"), LATER), events.FeedbackGiven), (
         "known names go on"
@@ -118,22 +102,6 @@ def test_a_full_conversation_and_a_hundred_names_take_no_more() -> None:
     full = replace(there, version=MAX_EVENTS)
     assert give_feedback(full, build_command(0, "7"), LATER) == FeedbackAnswered(outcome="full")
     assert isinstance(give_feedback(full, build_command(None, "7"), LATER), events.FeedbackWithdrawn)
-
-
-def test_a_fork_has_none_of_it() -> None:
-    source = (
-        build_conversation_started(),
-        *TURN,
-        build_feedback(-1),
-        *turn("b", "And?", "Soon."),
-        build_feedback(1, word="b"),
-    )
-    fork = ForkConversation(
-        trace_id=trace("f"), account_id=ACCOUNT, conversation_id="fork", source_id="conversation-1"
-    )
-    copies = forking.fork(source, [1] * len(source), fork, AT)
-    assert isinstance(copies, tuple)
-    assert [run.feedback for run in fold("fork", copies).runs] == [(), ()]
 
 
 async def append_told(storage: Storage, word: str, *more: events.Event) -> str:

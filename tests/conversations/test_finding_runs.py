@@ -11,6 +11,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection, act_as, open_po
 from tests.conversations.given import (
     ACCOUNT,
     ERASED,
+    begin,
     build_answer,
     build_conversation_started,
     build_delta,
@@ -18,7 +19,6 @@ from tests.conversations.given import (
     build_run_cancelled,
     build_run_failed,
     build_run_started,
-    build_user_message,
     trace,
     turn,
 )
@@ -59,9 +59,7 @@ async def test_open_runs_descriptions_only_count_as_versions(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
     (word,) = list_words(1)
-    thread = await find_thread_of(
-        store, [build_user_message(word), build_run_started(word), *build_described(1000)]
-    )
+    thread = await find_thread_of(store, [*begin(word), *build_described(1000)])
     async with run_proxy(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         log = Log(pool)
         newest = await log.load_newest_run(thread)
@@ -86,13 +84,7 @@ async def test_a_run_is_read_from_its_message_until_its_own_end(store: Conversat
     for end in ends:
         before, word, behind = list_words(3)
         again = build_run_started(word, 2)  # another worker went on with it
-        run: Stored = [
-            build_user_message(word),
-            build_run_started(word),
-            again,
-            *build_delta("Hi", word),
-            *end(word),
-        ]
+        run: Stored = [*begin(word), again, *build_delta("Hi", word), *end(word)]
         thread = await find_thread_of(store, list(turn(before, "a", "b")), run, list(turn(behind, "c", "d")))
         begun_at = 8  # after the beginning and the six events of the first run
         found = await find_run(pool, trace(word))
@@ -109,7 +101,7 @@ async def test_a_run_under_way_is_read_as_far_as_it_is(store: ConversationStore,
     before, word = list_words(2)
     thread = await find_thread_of(store, list(turn(before, "a", "b")))
     assert await log.read_run_rows(thread, trace(word)) == []
-    begun: Stored = [build_user_message(word), build_run_started(word)]
+    begun: Stored = [*begin(word)]
     told = await store.append(await store.load(thread), begun)
     assert [row.event for row in await log.read_run_rows(thread, trace(word))] == begun
     assert await log.is_under_way(thread, trace(word))
@@ -130,11 +122,9 @@ async def test_a_tool_runner_is_told_whether_a_run_is_open(
         [build_run_cancelled(ended[2])],
     )
     for word, end in zip(ended, ends, strict=True):
-        await find_thread_of(store, [build_user_message(word), build_run_started(word), *end])
-    await find_thread_of(store, [build_user_message(open_), build_run_started(open_)])
-    gone = await store.load(
-        await find_thread_of(store, [build_user_message(erased), build_run_started(erased)])
-    )
+        await find_thread_of(store, [*begin(word), *end])
+    await find_thread_of(store, [*begin(open_)])
+    gone = await store.load(await find_thread_of(store, [*begin(erased)]))
     await store.append(gone, [ERASED])
     tool_runner = act_as(migrated_database_url, "tool_runner")
     async with open_pool(tool_runner) as pool, acquire_connection(pool) as conn:

@@ -22,6 +22,7 @@ from tests.conversations.given import (
     AT,
     ERASED,
     LATER,
+    begin,
     build_answer,
     build_conversation_started,
     build_delta,
@@ -47,8 +48,7 @@ QUESTION = "0192f0c1-7d11-7aaa-8bbb-0000000000d3"
 _REPLIED, _COMPLETED = build_answer("First.", "a")
 PAST: tuple[events.Event, ...] = (
     build_conversation_started(),
-    build_user_message("a", "One"),
-    build_run_started("a", shown_sha256="5" * 64),
+    *begin("a", "One", shown_sha256="5" * 64),
     *build_tool_called([use("call-1")], "a"),
     build_handed_over("a", 7),
     build_run_started("a", 2),
@@ -152,27 +152,8 @@ def test_fork_has_ids_of_its_own_and_names_the_originals() -> None:
     assert build_fork() == build_fork()
 
 
-@pytest.mark.parametrize(
-    ("at", "version"),
-    [
-        (None, len(PAST)),
-        (REPLY, FIRST - 1),
-        (QUESTION, FIRST),
-        (FIRST, FIRST),
-        (SECOND, SECOND),
-        (SECOND - 1, FIRST),
-        (len(PAST) - 1, SECOND),
-        (LATER, len(PAST)),
-    ],
-)
-def test_it_ends_at_its_place_or_before_the_run_that_is_there(at: int | str | None, version: int) -> None:
-    found = build_fork(at)
-    assert found[1] == find_start(version)
-    assert list_texts(found) == list_texts(PAST[:version])
-
-
 def test_a_run_under_way_is_left_out_where_a_place_before_it_is_named() -> None:
-    running = (*PAST, build_user_message("r", "Four"), build_run_started("r"))
+    running = (*PAST, *begin("r", "Four"))
     assert build_decided(source=running) == ForkAnswered(outcome="busy", version=len(running))
     assert list_texts(build_fork(len(running), running)) == list_texts(PAST)
     assert list_texts(build_fork(REPLY, running)) == ["One", "First."]
@@ -225,12 +206,6 @@ def test_partly_read_source_is_forked_within_the_part(at: int | str | None, vers
     else:
         assert not isinstance(found, ForkAnswered)
         assert found[1] == find_start(version)
-
-
-def test_a_reply_whose_end_was_not_read_is_beyond_what_may_be_copied() -> None:
-    read = PAST[: PAST.index(_COMPLETED)]
-    found = forking.fork(read, [0] * len(read), build_command(REPLY), NOW, is_whole=False)
-    assert found == ForkAnswered(outcome="too_large")
 
 
 def test_a_fork_of_a_fork_is_of_that_and_a_repeat_has_the_same_answer() -> None:

@@ -8,21 +8,19 @@ from hypothesis import strategies as st
 
 from agentchat.contracts import events
 from agentchat.contracts.values import AgentFacts, Role, ShownMessage
-from agentchat.conversations.aggregate.approval_rules import INTERRUPTED
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.aggregate.rounds import list_tool_calls
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from tests.conversations.given import (
     AT,
+    begin,
     build_answer,
-    build_conversation_started,
     build_delta,
     build_model_replied,
-    build_run,
     build_run_cancelled,
     build_run_failed,
-    build_run_started,
+    build_thread,
     build_tool_called,
     build_tool_returned,
     build_user_message,
@@ -51,9 +49,7 @@ def build_result(call_id: str, output: str = '{"ok":true}', **more: Any) -> Mess
 
 
 def show(*stored: events.Event, word: str = "b", tools: bool = True) -> list[Message]:
-    return build_prompt(
-        build_run(build_conversation_started(), *stored), trace(word), tools_offered=tools
-    ).messages
+    return build_prompt(build_thread(*stored), trace(word), tools_offered=tools).messages
 
 
 @pytest.mark.parametrize("first", ["user", "assistant"])
@@ -63,104 +59,16 @@ def test_what_the_caller_showed_comes_before_all_that_was_said(first: Role) -> N
     begins = [build_user(build_text("One")), build_assistant(build_text("Two"))]
     if first == "assistant":
         begins = [build_user(build_text("(empty)")), build_assistant(build_text("One"), build_text("Two"))]
-    assert show(seeded, build_user_message("b", "Three"), build_run_started("b")) == [
-        *begins,
-        build_user(build_text("Three")),
-    ]
-
-
-def test_the_runs_own_rounds_follow_with_their_results() -> None:
-    blocks = [build_text("Let me look."), use("c1"), use("c2")]
-    messages = show(
-        build_user_message("b"),
-        build_run_started("b"),
-        *build_tool_called(blocks, "b"),
-        build_tool_returned("c2", "[2]", "b"),
-        build_tool_returned("c1", "[1]", "b"),
-    )
-    assert messages[1:] == [
-        build_assistant(*blocks),
-        build_user(build_result("c1", "[1]"), build_result("c2", "[2]")),
-    ]
-
-
-def test_tools_of_earlier_runs_are_kept_with_their_results() -> None:
-    stored = (
-        *build_tool_called([use("c1")]),
-        build_tool_returned("c1"),
-        *build_delta("Shipped.", number=2),
-        *build_answer("Shipped."),
-    )
-    assert show(
-        build_user_message("a"),
-        build_run_started("a"),
-        *stored,
-        build_user_message("b", "Thanks"),
-        build_run_started("b"),
-    ) == [
-        build_user(build_text("Where is it?")),
-        build_assistant(use("c1")),
-        build_user(build_result("c1")),
-        build_assistant(build_text("Shipped.")),
-        build_user(build_text("Thanks")),
-    ]
-
-
-def test_a_tool_error_is_marked_as_one() -> None:
-    broken = events.ToolReturned(
-        trace_id=trace("b"), at=AT, round=1, call_id="c1", output='{"error":"no"}', is_error=True, ms=1
-    )
-    assert show(
-        build_user_message("b"), build_run_started("b"), *build_tool_called([use("c1")], "b"), broken
-    )[-1] == build_user(build_result("c1", '{"error":"no"}', is_error=True))
-
-
-def test_a_call_that_was_interrupted_has_an_error_for_its_result() -> None:
-    stored = (
-        build_user_message("a"),
-        build_run_started("a"),
-        *build_tool_called([use("c1"), use("c2")]),
-        build_tool_returned("c1"),
-        build_run_failed("a"),
-    )
-    assert show(*stored, build_user_message("b", "Again?"), build_run_started("b")) == [
-        build_user(build_text("Where is it?")),
-        build_assistant(use("c1"), use("c2")),
-        build_user(build_result("c1"), build_result("c2", INTERRUPTED, is_error=True), build_text("Again?")),
-    ]
+    assert show(seeded, *begin("b", "Three")) == [*begins, build_user(build_text("Three"))]
 
 
 @pytest.mark.parametrize("end", [build_run_failed(), build_run_cancelled()])
 def test_a_run_without_a_reply_keeps_its_message_and_the_text_so_far(end: events.Event) -> None:
     half = events.Delta(trace_id=trace("a"), at=AT, round=1, text="It is on its", cuts=(12,))
-    assert show(
-        build_user_message("a"),
-        build_run_started("a"),
-        half,
-        end,
-        build_user_message("b", "Go on"),
-        build_run_started("b"),
-    ) == [
+    assert show(*begin(), half, end, *begin("b", "Go on")) == [
         build_user(build_text("Where is it?")),
         build_assistant(build_text("It is on its")),
         build_user(build_text("Go on")),
-    ]
-
-
-def test_messages_of_runs_that_said_nothing_are_joined() -> None:
-    assert show(
-        build_user_message("a", "One"),
-        build_run_started("a"),
-        build_run_failed("a"),
-        build_user_message("b", "Two"),
-        build_run_started("b"),
-    ) == [build_user(build_text("One"), build_text("Two"))]
-
-
-def test_text_that_this_run_had_begun_is_left_to_the_caller() -> None:
-    half = events.Delta(trace_id=trace("b"), at=AT, round=1, text="It is", cuts=(5,))
-    assert show(build_user_message("b"), build_run_started("b"), half, build_run_started("b", attempt=2)) == [
-        build_user(build_text("Where is it?"))
     ]
 
 
@@ -168,13 +76,11 @@ def test_thinking_goes_back_in_its_own_run_only() -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
     hidden = {"type": "redacted_thinking", "data": "x"}
     earlier = (
-        build_user_message("a"),
-        build_run_started("a"),
+        *begin(),
         build_model_replied([thought, hidden, build_text("Hi")], "a", stop_reason="end_turn"),
     )
     own = (
-        build_user_message("b"),
-        build_run_started("b"),
+        *begin("b"),
         *build_tool_called([thought, hidden, use("c1")], "b"),
         build_tool_returned("c1", word="b"),
     )
@@ -187,19 +93,12 @@ def test_thinking_goes_back_in_its_own_run_only() -> None:
 
 def test_an_agent_without_tools_reads_earlier_calls_as_text() -> None:
     stored = (
-        build_user_message("a"),
-        build_run_started("a"),
+        *begin(),
         *build_tool_called([use("c1", order="7")]),
         build_tool_returned("c1"),
         *build_delta("Shipped.", number=2),
     )
-    assert show(
-        *stored,
-        *build_answer("Shipped."),
-        build_user_message("b", "Thanks"),
-        build_run_started("b"),
-        tools=False,
-    ) == [
+    assert show(*stored, *build_answer("Shipped."), *begin("b", "Thanks"), tools=False) == [
         build_user(build_text("Where is it?")),
         build_assistant(build_text('[Tool call get_order: {"order":"7"}]')),
         build_user(build_text('[Tool result get_order: {"ok":true}]')),
@@ -209,12 +108,9 @@ def test_an_agent_without_tools_reads_earlier_calls_as_text() -> None:
 
 
 def test_a_reply_without_recorded_rounds_is_seen_as_its_text() -> None:
-    assert show(
-        build_user_message("a", "Hello"),
-        build_run_started("a"),
-        *build_answer("Hi", "a"),
-        build_user_message("b"),
-    )[1] == build_assistant(build_text("Hi"))
+    assert show(*begin("a", "Hello"), *build_answer("Hi", "a"), build_user_message("b"))[
+        1
+    ] == build_assistant(build_text("Hi"))
 
 
 _texts = st.text(max_size=5)
@@ -292,12 +188,8 @@ def test_history_is_always_well_formed(told: tuple[Conversation, str], tools: bo
 def test_what_is_opaque_goes_back_to_its_own_provider_alone() -> None:
     signed = {"type": "thinking", "thinking": "Hm", "signature": "s"}
     kept = build_text("Hi") | {"provider_data": {"openai": {"id": "o"}, "anthropic": {"id": "a"}}}
-    stored = (
-        build_user_message("b", "Hello"),
-        build_run_started("b"),
-        *build_tool_called([signed, kept, use("c1")], "b"),
-    )
-    conversation = build_run(build_conversation_started(), *stored, build_tool_returned("c1", word="b"))
+    stored = (*begin("b", "Hello"), *build_tool_called([signed, kept, use("c1")], "b"))
+    conversation = build_thread(*stored, build_tool_returned("c1", word="b"))
 
     def blocks(provider: str) -> list[Message]:
         shown = build_prompt(conversation, trace("b"), tools_offered=True, provider=provider)

@@ -11,15 +11,7 @@ from msgspec.structs import replace
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
-from tests.conversations.given import (
-    build_conversation_started,
-    build_run,
-    build_run_failed,
-    build_run_started,
-    build_user_message,
-    trace,
-    turn,
-)
+from tests.conversations.given import begin, build_run_failed, build_thread, build_user_message, trace, turn
 from tests.conversations.test_history import build_conversations
 
 _Shown = tuple[list[dict[str, Any]], int, int, int]
@@ -52,25 +44,12 @@ def _show(prompt: Prompt) -> _Shown:
 
 def test_what_was_rendered_is_not_rendered_again() -> None:
     kept, stored = HistoryCache(), (*turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
-    begun = build_run(build_conversation_started(), *stored)
+    begun = build_thread(*stored)
     first = build_prompt(begun, trace("b"), tools_offered=True, histories=kept)
-    longer = evolve_all(begun, (build_user_message("c"), build_run_started("c")))
+    longer = evolve_all(begun, begin("c"))
     second = build_prompt(longer, trace("c"), tools_offered=True, histories=kept)
     assert second.messages[0] is first.messages[0]
     assert second.earlier == 4
-
-
-def test_reloaded_runs_are_rendered_instead_of_compared() -> None:
-    """Comparing all that equal runs hold takes as long as rendering them."""
-    kept, stored = HistoryCache(), (*turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
-    first, again = (
-        build_prompt(
-            build_run(build_conversation_started(), *stored), trace("b"), tools_offered=True, histories=kept
-        )
-        for _ in range(2)
-    )
-    assert again.messages == first.messages
-    assert again.messages[0] is not first.messages[0]
 
 
 def test_runs_that_are_other_than_before_are_rendered_again() -> None:
@@ -80,7 +59,7 @@ def test_runs_that_are_other_than_before_are_rendered_again() -> None:
         turn("a", "One", "No"),
         (build_user_message("a", "One"), build_run_failed("a")),
     ):
-        conversation = build_run(build_conversation_started(), *end, build_user_message("b"))
+        conversation = build_thread(*end, build_user_message("b"))
         again = build_prompt(conversation, trace("b"), tools_offered=True, histories=kept)
         assert _show(again) == _show(build_prompt(conversation, trace("b"), tools_offered=True))
 
@@ -91,9 +70,7 @@ def test_runs_that_are_other_than_before_are_rendered_again() -> None:
 def test_what_is_kept_is_bounded_by_number_and_bytes(bounds: dict[str, int], left: int) -> None:
     kept = HistoryCache(**bounds)
     for number in range(9):
-        conversation = build_run(
-            build_conversation_started(), *turn("a", "Hello", "x" * 500), build_user_message("b")
-        )
+        conversation = build_thread(*turn("a", "Hello", "x" * 500), build_user_message("b"))
         conversation = replace(conversation, conversation_id=str(number))
         build_prompt(conversation, trace("b"), tools_offered=True, histories=kept)
     assert len(kept._kept) == left

@@ -106,9 +106,7 @@ async def test_a_released_lease_is_free_at_once(pool: Pool) -> None:
     assert await one.renew() == set()
 
 
-async def test_release_of_an_earlier_lease_keeps_the_later_one(
-    pool: Pool,
-) -> None:
+async def test_release_of_an_earlier_lease_keeps_the_later_one(pool: Pool) -> None:
     one = Leases(pool, "one")
     before = await one.acquire(trace())
     await age_lease(pool, "run_leases", LEASE_SECONDS)

@@ -38,9 +38,7 @@ async def test_a_lease_that_expired_in_an_outage_is_its_holders_to_renew(
     assert await other.acquire(trace()) is None
 
 
-async def test_lease_expired_in_an_outage_is_respected_for_its_length(
-    pool: Pool,
-) -> None:
+async def test_lease_expired_in_an_outage_is_respected_for_its_length(pool: Pool) -> None:
     await simulate_outage(pool, _OUTAGE)
     await record_availability(pool)
     await make_available_for(pool, LEASE_SECONDS - 1)

@@ -12,13 +12,7 @@ from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, Dec
 from agentchat.conversations.queries.current_activity import load_activity
 from agentchat.conversations.queries.find_approvals import find_approval, list_approvals
 from agentchat.runtime.postgres import Pool
-from tests.conversations.given import (
-    ACCOUNT,
-    ERASED,
-    build_run_started,
-    build_tool_returned,
-    build_user_message,
-)
+from tests.conversations.given import ACCOUNT, ERASED, begin, build_run_started, build_tool_returned
 from tests.conversations.read_models import Storage
 from tests.conversations.test_approvals import ADA, SOON, ask, build_elicitation, call_tool
 
@@ -29,16 +23,8 @@ async def list_shown(pool: Pool, **those: str) -> list[approval_bodies.Approval]
     return await list_approvals(pool, ACCOUNT, limit=10, **those)
 
 
-async def test_approval_is_listed_as_in_the_log_before_and_after(
-    storage: Storage,
-) -> None:
-    waiting = await storage.add(
-        build_user_message(),
-        build_run_started(),
-        *call_tool("cancel_order"),
-        build_tool_returned("c1"),
-        ask(),
-    )
+async def test_approval_is_listed_as_in_the_log_before_and_after(storage: Storage) -> None:
+    waiting = await storage.add(*begin(), *call_tool("cancel_order"), build_tool_returned("c1"), ask())
     await storage.follow()
     found = await find_approval(storage.pool, "approval-c2")
     assert found is not None
@@ -64,13 +50,7 @@ async def test_approval_is_listed_as_in_the_log_before_and_after(
 
 
 async def test_expired_approval_reads_expired_before_it_is_swept(storage: Storage) -> None:
-    await storage.add(
-        build_user_message(),
-        build_run_started(),
-        *call_tool("cancel_order"),
-        build_tool_returned("c1"),
-        ask(expires_at=SOON),
-    )
+    await storage.add(*begin(), *call_tool("cancel_order"), build_tool_returned("c1"), ask(expires_at=SOON))
     await storage.follow()
     found = await find_approval(storage.pool, "approval-c2")
     assert found is not None
@@ -82,13 +62,7 @@ async def test_expired_approval_reads_expired_before_it_is_swept(storage: Storag
 
 
 async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(storage: Storage) -> None:
-    await storage.add(
-        build_user_message(),
-        build_run_started(),
-        *call_tool("cancel_order"),
-        build_tool_returned("c1"),
-        ask(),
-    )
+    await storage.add(*begin(), *call_tool("cancel_order"), build_tool_returned("c1"), ask())
     await storage.follow()
     whole = await list_shown(storage.pool)
     async with await psycopg.AsyncConnection.connect(storage.url) as owner:
@@ -106,13 +80,7 @@ async def test_tools_question_is_listed_next_to_its_calls_approval(storage: Stor
 
     Earlier releases stored what a tool asks as an approval with `build_user_message`.
     """
-    waiting = await storage.add(
-        build_user_message(),
-        build_run_started(),
-        *call_tool("cancel_order"),
-        build_tool_returned("c1"),
-        ask(),
-    )
+    waiting = await storage.add(*begin(), *call_tool("cancel_order"), build_tool_returned("c1"), ask())
     allowed = decide_approval(
         waiting.runs[0], ApprovalAnswer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
     )

@@ -15,11 +15,7 @@ from agentchat.conversations.event_store.shared_log import SharedLog
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from tests.conversations import recorded
-from tests.conversations.given import (
-    build_conversation_started,
-    build_user_message,
-    turn,
-)
+from tests.conversations.given import build_conversation_started, build_user_message, turn
 
 
 @pytest.mark.parametrize(

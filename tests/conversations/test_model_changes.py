@@ -6,19 +6,18 @@ from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.canonical_stream import replay_updates
 from tests.conversations.given import (
     AT,
+    begin,
     build_answer,
     build_conversation_started,
     build_delta,
     build_run,
-    build_run_started,
     build_tool_called,
     build_tool_returned,
-    build_user_message,
     trace,
     use,
 )
 
-OPENING = (build_conversation_started(), build_user_message(), build_run_started())
+OPENING = (build_conversation_started(), *begin())
 CHANGE = events.WarningRaised(
     trace_id=trace(),
     at=AT,

@@ -82,9 +82,7 @@ async def test_an_append_that_waits_for_its_conversation_holds_no_reader_up(
 
 
 @pytest.mark.slow
-async def test_settled_position_needs_the_primary_and_read_committed(
-    frail_postgres: PostgresServer,
-) -> None:
+async def test_settled_position_needs_the_primary_and_read_committed(frail_postgres: PostgresServer) -> None:
     async with await psycopg.AsyncConnection.connect(frail_postgres.url) as conn:
         await conn.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
         with pytest.raises(psycopg.errors.InvalidTransactionState, match="READ COMMITTED"):

@@ -2,25 +2,11 @@
 
 from agentchat.conversations.aggregate.rebuild_request import rebuild_request
 from agentchat.conversations.aggregate.turn import ResumeRun, open_turn
-from tests.conversations.given import (
-    AGENT,
-    AT,
-    LATER,
-    build_conversation_started,
-    build_run,
-    build_run_started,
-    build_user_message,
-    request,
-    trace,
-)
+from tests.conversations.given import AGENT, AT, LATER, begin, build_thread, request, trace
 
 
 def test_a_request_is_rebuilt_with_the_facts_of_its_run() -> None:
-    conversation = build_run(
-        build_conversation_started(),
-        build_user_message("b"),
-        build_run_started("b", form="json", prompt_override="Be brief."),
-    )
+    conversation = build_thread(*begin("b", form="json", prompt_override="Be brief."))
     run = conversation.run(trace("b"))
     assert run is not None
     again = rebuild_request(conversation, run, 3)

@@ -17,12 +17,11 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.directory.agent_draft import AgentChanges
 from tests.conversations.given import (
+    begin,
     build_answer,
     build_compacted,
     build_conversation_started,
     build_delta,
-    build_run_started,
-    build_user_message,
     trace,
     turn,
 )
@@ -91,13 +90,7 @@ async def test_show_and_why_tell_which_summary_the_model_was_shown(
     store: ConversationStore, replay: Commands
 ) -> None:
     first, second, third = (ids.make_id().replace("-", "") for _ in range(3))
-    told = (
-        *turn("a", "Hello", "Hi"),
-        build_user_message("b"),
-        build_run_started("b"),
-        build_compacted(7, "b"),
-        *build_delta("So.", "b"),
-    )
+    told = (*turn("a", "Hello", "Hi"), *begin("b"), build_compacted(7, "b"), *build_delta("So.", "b"))
     told = (*told, *build_answer("So.", "b"), *turn("c", "And?", "Then."))
     own = {trace("a"): first, trace("b"): second, trace("c"): third}
     thread = Conversation(conversation_id=ids.make_id())
@@ -166,11 +159,7 @@ def test_why_tells_which_agent_version_and_worker_made_a_message(shop_reply: Exp
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("x", "not a message id or trace id"),
-        ("f" * 32, "no such trace"),
-        (ids.make_id(), "no such message"),
-    ],
+    [("x", "not a message id or trace id"), ("f" * 32, "no such trace"), (ids.make_id(), "no such message")],
     ids=["no id", "trace", "message"],
 )
 def test_why_refuses_what_is_not_there(replay: Commands, name: str, said: str) -> None:

@@ -4,14 +4,7 @@ import pytest
 
 from agentchat.contracts.events import Event
 from agentchat.conversations.run_secrets_table import forget_secrets_without_run
-from tests.conversations.given import (
-    build_answer,
-    build_run_cancelled,
-    build_run_failed,
-    build_run_started,
-    build_user_message,
-    trace,
-)
+from tests.conversations.given import begin, build_answer, build_run_cancelled, build_run_failed, trace
 from tests.conversations.read_models import Storage
 
 _SAVE = (
@@ -21,7 +14,7 @@ _SAVE = (
 
 
 async def test_secrets_without_a_run_are_deleted_later(storage: Storage) -> None:
-    await storage.add(build_user_message("s"), build_run_started("s"))
+    await storage.add(*begin("s"))
     for trace_id, minutes in ((trace("s"), 600), ("refused", 16), ("arriving", 1)):
         await storage.rows(_SAVE, trace_id, minutes)
     await forget_secrets_without_run(storage.pool)
@@ -31,16 +24,12 @@ async def test_secrets_without_a_run_are_deleted_later(storage: Storage) -> None
 
 @pytest.mark.parametrize(
     ("word", "ended"),
-    [
-        ("x", (build_run_failed("x"),)),
-        ("y", (build_run_cancelled("y"),)),
-        ("z", build_answer("Hi", "z")),
-    ],
+    [("x", (build_run_failed("x"),)), ("y", (build_run_cancelled("y"),)), ("z", build_answer("Hi", "z"))],
 )
 async def test_the_end_of_a_run_deletes_its_secrets(
     storage: Storage, word: str, ended: tuple[Event, ...]
 ) -> None:
-    run = await storage.add(build_user_message(word), build_run_started(word))
+    run = await storage.add(*begin(word))
     for trace_id in (trace(word), f"not {word}"):
         await storage.rows(_SAVE, trace_id, 0)
     await storage.store.append(run, ended)

@@ -13,15 +13,13 @@ from agentchat.conversations.event_store.log import LogEntry
 from agentchat.conversations.queries.run_timeline import AXIS, Timeline, build_timeline
 from tests.conversations import recorded
 from tests.conversations.given import (
-    AT,
     LATER,
+    begin,
     build_conversation_started,
     build_held_call,
-    build_model_replied,
     build_run_cancelled,
     build_run_started,
     build_tool_called,
-    build_user_message,
     trace,
     use,
 )
@@ -74,7 +72,7 @@ def test_a_recorded_run_is_shown_by_what_it_did(history: str, bars: list[str]) -
 
 
 def test_what_a_run_does_now_is_an_open_bar() -> None:
-    begun = (build_conversation_started(), build_user_message(), build_run_started())
+    begun = (build_conversation_started(), *begin())
     waits = [event for event in build_held_call() if not isinstance(event, events.ApprovalDecided)]
     for stored, bar in [
         (begun, "model 1 running"),
@@ -87,17 +85,10 @@ def test_what_a_run_does_now_is_an_open_bar() -> None:
         assert found.seconds == 60
 
 
-def test_a_call_that_the_client_has_to_run_waits() -> None:
-    found = build_from_log(*recorded.build_facts(recorded.encode_carried("client_tool"))[:7])
-    assert show(found) == ["model 1 done", "show_map waiting"]
-    assert found.bars[-1].note == "waits for the client"
-
-
 def test_what_never_returned_ends_with_the_run() -> None:
     found = build_from_log(
         build_conversation_started(),
-        build_user_message(),
-        build_run_started(),
+        *begin(),
         *build_tool_called([use("one")]),
         build_run_cancelled(),
         now="2027-01-01T00:00:00Z",
@@ -121,15 +112,7 @@ def test_a_long_wait_for_a_person_is_drawn_short() -> None:
         ms=10_000,
     )
     waits = (replace(reply, at=at), replace(call, at=at), replace(request, at=at), decided)
-    found = build_from_log(
-        build_conversation_started(),
-        build_user_message(),
-        build_run_started(),
-        *waits,
-        resumed,
-        returned,
-        now=returned.at,
-    )
+    found = build_from_log(build_conversation_started(), *begin(), *waits, resumed, returned, now=returned.at)
     model, wait, _, tool, open_model = found.bars
     assert wait.measure_seconds(found.seconds) == 8990
     assert found.place(10) == pytest.approx(10 / 24 * AXIS, abs=1), (
@@ -138,20 +121,3 @@ def test_a_long_wait_for_a_person_is_drawn_short() -> None:
     assert found.place(9000) == pytest.approx(14 / 24 * AXIS, abs=1)
     assert len(found.breaks) == 1
     assert (model.sent, model.version, tool.began, open_model.state) == (3, 4, 9000, "running")
-
-
-def test_a_tool_takes_what_it_says_and_not_its_way() -> None:
-    returned = events.ToolReturned(
-        trace_id=trace(), at=THEN, round=1, call_id="one", output="1", is_error=True, ms=5000
-    )
-    found = build_from_log(
-        build_conversation_started(),
-        build_user_message(),
-        build_run_started(),
-        build_model_replied([use("one")]),
-        *build_tool_called([use("one")])[1:],
-        returned,
-    )
-    (tool,) = [bar for bar in found.bars if bar.kind == "tool"]
-    assert (tool.began, tool.ended, tool.state) == (35.0, 40.0, "failed")
-    assert AT < THEN

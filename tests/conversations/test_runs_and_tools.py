@@ -14,6 +14,7 @@ from tests.conversations.given import (
     ACCOUNT,
     AT,
     LATER,
+    begin,
     build_answer,
     build_delta,
     build_feedback,
@@ -34,8 +35,7 @@ pytestmark = pytest.mark.usefixtures("empty_database")
 async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -> None:
     blocks = [use("one"), use("two", "cancel_order")]
     whole = (
-        build_user_message("a"),
-        build_run_started("a"),
+        *begin(),
         *build_tool_called(blocks, "a"),
         build_tool_returned("one", word="a"),
         build_tool_returned("two", word="a"),
@@ -43,10 +43,8 @@ async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -
     thread = await storage.add(
         *whole, build_run_started("a", 2), *build_delta("Done", "a", 2), *build_answer("Done", "a")
     )
-    await storage.store.append(
-        thread, [build_user_message("b"), build_run_started("b", agent_version=4), build_run_failed("b")]
-    )
-    await storage.add(build_user_message("c"), build_run_started("c"), build_run_cancelled("c"))
+    await storage.store.append(thread, [*begin("b", agent_version=4), build_run_failed("b")])
+    await storage.add(*begin("c"), build_run_cancelled("c"))
     await storage.add(build_user_message("d"))
     await storage.follow()
     columns = (
@@ -68,12 +66,7 @@ async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
         replace(build_tool_returned(f"call-{number}", word="a"), ms=number * 10, is_error=number == 2)
         for number in range(3)
     ]
-    await storage.add(
-        build_user_message("a"),
-        build_run_started("a"),
-        *build_tool_called([*blocks, use("other", "cancel_order")], "a"),
-        *results,
-    )
+    await storage.add(*begin(), *build_tool_called([*blocks, use("other", "cancel_order")], "a"), *results)
     await storage.follow()
     first, second = await sum_tools_of_month(storage.pool, "2026-11")
     assert first == ToolLine(
@@ -100,11 +93,7 @@ async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
 
 def build_story(word: str, dice: random.Random) -> list[Event]:
     """A run of any kind, cut off anywhere."""
-    whole = [
-        build_user_message(word, attachments=(FILE,)),
-        build_run_started(word),
-        *build_held_call(word, f"{word}-call"),
-    ]
+    whole = [*begin(word, attachments=(FILE,)), *build_held_call(word, f"{word}-call")]
     whole += [build_tool_returned(f"{word}-call", word=word), *build_delta("Done", word, 2)]
     reply, completed = build_answer("Done", word)
     done = (reply, replace(completed, rounds=2), build_feedback(dice.choice((-1, 1)), word=word))

@@ -28,6 +28,7 @@ from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.conversations.given import (
     ACCOUNT,
     AT,
+    begin,
     build_conversation_started,
     build_feedback,
     build_held_call,
@@ -50,7 +51,7 @@ async def find_one(storage: Storage, text: str) -> ConversationSearchResult:
     return row
 
 
-async def begin(storage: Storage, word: str, text: str, reply: str = "Yes.", *more: events.Event) -> str:
+async def store_turn(storage: Storage, word: str, text: str, reply: str = "Yes.", *more: events.Event) -> str:
     stored = await storage.add(*turn(word, text, reply), *more)
     await storage.follow()
     return stored.conversation_id
@@ -82,8 +83,8 @@ async def corpus(
         owner.execute(change.format(name, sql.SQL(german)))
         async with open_pool(migrated_database_url, max_size=3) as pool:
             storage = Storage(store, log, pool, migrated_database_url)
-            english = await begin(storage, "a", *ENGLISH, described, rated)
-            yield storage, {english: "e", await begin(storage, "b", *GERMAN): "g"}
+            english = await store_turn(storage, "a", *ENGLISH, described, rated)
+            yield storage, {english: "e", await store_turn(storage, "b", *GERMAN): "g"}
         owner.execute(change.format(name, sql.SQL("RESET default_text_search_config")))
 
 
@@ -184,7 +185,7 @@ class TestWords:
 @pytest.mark.usefixtures("empty_database")
 async def test_better_matches_come_first_and_all_are_counted(storage: Storage) -> None:
     texts = ("a refund of that", "refund refund", "refunds", "none", "refund")
-    ids = [await begin(storage, word, text) for word, text in zip("abcde", texts, strict=True)]
+    ids = [await store_turn(storage, word, text) for word, text in zip("abcde", texts, strict=True)]
     wanted = ConversationSearch(text="refund", sort=SortOrder("rank"))
     found: list[str] = []
     before = None
@@ -260,7 +261,7 @@ async def test_totals_say_if_they_are_bounds(
 ) -> None:
     for name, value in bounds.items():
         monkeypatch.setattr(text_matches, name, value)
-    made = sorted([await begin(storage, word, f"refund {word}") for word in ("a", "b", "c")])
+    made = sorted([await store_turn(storage, word, f"refund {word}") for word in ("a", "b", "c")])
     page = await find_conversations(storage.pool, ConversationSearch(text="refund"), limit=1)
     assert (page.total, len(page.rows)) == (RowCount(found, is_exact), 1)
     newer = await find_conversations(storage.pool, ConversationSearch(text="refund"), after=made[0], limit=9)
@@ -270,7 +271,7 @@ async def test_totals_say_if_they_are_bounds(
 
 @pytest.mark.usefixtures("empty_database")
 async def test_list_is_in_the_order_of_the_last_activity(storage: Storage) -> None:
-    first, second, third = sorted([await begin(storage, word, "Hello") for word in ("a", "b", "c")])
+    first, second, third = sorted([await store_turn(storage, word, "Hello") for word in ("a", "b", "c")])
     for number, conversation_id in enumerate((third, first)):
         said = replace(build_user_message(f"d{number}"), at=f"2027-01-0{number + 1}T10:00:00.000000Z")
         await storage.store.append(await storage.store.load(conversation_id), [said])
@@ -285,13 +286,8 @@ async def test_list_is_in_the_order_of_the_last_activity(storage: Storage) -> No
 
 @pytest.mark.usefixtures("empty_database")
 async def test_a_search_is_narrowed_down(storage: Storage) -> None:
-    refund = await begin(storage, "a", "I want a refund")
-    held_back = await storage.add(
-        build_user_message("b", "refund too"),
-        build_run_started("b"),
-        *build_held_call("b"),
-        build_run_failed("b"),
-    )
+    refund = await store_turn(storage, "a", "I want a refund")
+    held_back = await storage.add(*begin("b", "refund too"), *build_held_call("b"), build_run_failed("b"))
     later = replace(build_user_message("c", "refund, please"), at="2026-11-25T10:00:00.000000Z")
     await storage.store.append(await storage.add(*turn("d", "Hello", "Hi")), [later, build_run_started("c")])
     await storage.follow()
@@ -333,7 +329,7 @@ async def test_neither_erased_nor_unlisted_conversations_are_found(storage: Stor
 @pytest.mark.usefixtures("empty_database")
 async def test_a_hit_shows_the_best_text_with_what_was_found(storage: Storage) -> None:
     answer = f"{'word ' * 40}<b>Refund</b> refunding refund {'later ' * 60}"
-    await begin(storage, "a", f"first: refundable? {'no ' * 99}", answer)
+    await store_turn(storage, "a", f"first: refundable? {'no ' * 99}", answer)
     hit = (await find_one(storage, "refunds")).hit
     assert isinstance(hit, Hit)
     assert (hit.role, hit.trace_id, hit.message_id, hit.origin) == (

@@ -17,11 +17,10 @@ from agentchat.conversations.queries.unlisted_conversations import UnlistedConve
 from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.conversations.given import (
     AT,
+    begin,
     build_conversation_started,
     build_delta,
     build_run_failed,
-    build_run_started,
-    build_user_message,
     trace,
 )
 from tests.conversations.read_models import follow
@@ -44,8 +43,7 @@ async def _store(store: ConversationStore, *more: events.Event) -> tuple[str, st
     found_by, conversation_id = make_id(), make_id()
     first = (
         build_conversation_started(),
-        build_user_message("a", "One?"),
-        build_run_started("a", shown_sha256=found_by),
+        *begin("a", "One?", shown_sha256=found_by),
         *build_delta("1", "a"),
         _append_reply("1"),
     )
@@ -66,7 +64,7 @@ async def test_a_conversation_is_found_by_its_last_reply(store: ConversationStor
 async def test_interrupted_reply_that_is_shown_is_continued(store: ConversationStore, pool: Pool) -> None:
     found_by, conversation_id = make_id(), make_id()
     cut_off = replace(_append_reply("On"), interrupted=True)
-    begun = (build_user_message("a", "One?"), build_run_started("a", shown_sha256=found_by))
+    begun = begin("a", "One?", shown_sha256=found_by)
     first = (build_conversation_started(), *begun, build_delta("On", "a")[0], cut_off, build_run_failed("a"))
     await store.append(await store.load(conversation_id), first)
     found = ContinuedConversation(conversation_id, "reply-a")
@@ -79,11 +77,7 @@ async def test_what_was_asked_in_vain_is_asked_again_in_its_conversation(
     in_vain = [
         event
         for word in ("b", "c")
-        for event in (
-            build_user_message(word, "Two?"),
-            build_run_started(word, shown_sha256="other"),
-            build_run_failed(word),
-        )
+        for event in (*begin(word, "Two?", shown_sha256="other"), build_run_failed(word))
     ]
     found_by, conversation_id = await _store(store, *in_vain)
     assert await find_continued(pool, found_by, "1", "Two? ") == ContinuedConversation(
@@ -100,9 +94,7 @@ async def test_a_conversation_in_which_more_was_said_has_gone_on(
     cut_off: list[events.Event] = [build_delta("Tw", "b")[0], build_run_failed("b")]
     answered: list[events.Event] = [*build_delta("2", "b"), _append_reply("2", "b")]
     for last in (cut_off, answered, []):  # the last is under way
-        found_by, conversation_id = await _store(
-            store, build_user_message("b", "Two?"), build_run_started("b"), *last
-        )
+        found_by, conversation_id = await _store(store, *begin("b", "Two?"), *last)
         found = await find_continued(pool, found_by, "1", "Two?")
         assert found == ContinuedConversation(conversation_id, "reply-a", trace("a"), has_gone_on=True)
         assert await find_continued(pool, found_by, "2", "Two?") is None

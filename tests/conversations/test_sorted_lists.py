@@ -11,13 +11,7 @@ from agentchat.conversations.queries.conversation_search import (
     ConversationSearch,
     find_conversations,
 )
-from agentchat.conversations.queries.find_runs import (
-    RUNS,
-    RunFilter,
-    RunRow,
-    count_matching_runs,
-    find_runs,
-)
+from agentchat.conversations.queries.find_runs import RUNS, RunFilter, RunRow, count_matching_runs, find_runs
 from agentchat.conversations.queries.sorted_list import ACTIVITY, RowCount, SortOrder
 from tests.conversations.given import AT
 from tests.conversations.read_models import Storage

@@ -21,11 +21,11 @@ from agentchat.conversations.event_store.store import ConversationStore, open_st
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from tests.conversations.given import (
     ACCOUNT,
+    begin,
     build_answer,
     build_conversation_started,
     build_delta,
     build_described,
-    build_run_started,
     build_user_message,
     turn,
 )
@@ -100,18 +100,16 @@ async def test_an_append_that_postgres_refuses_fails_alone(
 
 async def test_the_same_append_again_is_no_conflict(store: ConversationStore) -> None:
     begun = await store.append(build_new_conversation(), [build_conversation_started()])
-    once = await store.append(begun, [build_user_message("a"), build_run_started("a")])
+    once = await store.append(begun, [*begin()])
     later = await store.append(once, build_delta("Hi"))
-    assert await store.append(begun, [build_user_message("a"), build_run_started("a")]) == once
+    assert await store.append(begun, [*begin()]) == once
     assert await store.load(begun.conversation_id) == later
 
 
 async def test_a_load_sees_what_another_process_appended(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
-    mine = await store.append(
-        build_new_conversation(), [build_conversation_started(), build_user_message(), build_run_started()]
-    )
+    mine = await store.append(build_new_conversation(), [build_conversation_started(), *begin()])
     async with open_store(migrated_database_url) as other:
         theirs = await other.append(
             await other.load(mine.conversation_id), [*build_delta("Hi"), *build_answer("Hi")]
@@ -208,7 +206,7 @@ async def test_the_cache_of_states_is_bounded() -> None:
     assert cache.get(first.conversation_id) is None
     cache.put(third)
     assert cache.get(third.conversation_id) != third, "an older state does not replace a newer one"
-    cache.put(state(third, 101, build_user_message(), build_run_started()))
+    cache.put(state(third, 101, *begin()))
     assert cache.get(third.conversation_id) is None
 
 
@@ -249,9 +247,7 @@ async def test_many_events_are_decoded_in_a_thread(
     (new, _), *_ = stored = mapper.encode_pairs(build_described(FOLDED_ON_THE_LOOP))
     old = [("a_description.v1", state.replace(new.encode(), b"a_description.v1")) for _, state in stored]
     monkeypatch.setitem(cast(dict[str, mapper.Upcast], mapper.UPCASTS), "a_description.v1", upcast)
-    kept = await store.append(
-        build_new_conversation(), [build_conversation_started(), build_user_message(), build_run_started()]
-    )
+    kept = await store.append(build_new_conversation(), [build_conversation_started(), *begin()])
     await store.append_stored(kept.conversation_id, kept.version, [*old, ("delta.v1", b"{")])
     readable = await log.load_readable_conversation(kept.conversation_id)
     newest = await log.load_newest_run(kept.conversation_id)

@@ -14,7 +14,7 @@ from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.event_store.writer import TRANSACTION
 from agentchat.runtime.postgres import DatabaseUnavailable, connect_options
-from tests.conversations.given import build_conversation_started, build_run_started, build_user_message
+from tests.conversations.given import begin, build_conversation_started
 from tests.conversations.turns import OpenAppend
 from tests.support.proxy import run_proxy
 
@@ -34,16 +34,14 @@ async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
     async with run_proxy(migrated_database_url) as (proxy, url), open_store(url) as store:
         begun = await store.append(build_new_conversation(), [build_conversation_started()])
         await proxy.set_mode("eat" if cut else "mute")
-        appended = await store.append(begun, [build_user_message("a"), build_run_started("a")])
+        appended = await store.append(begun, [*begin()])
         assert proxy.eaten == 1
         assert appended.version == 3
         assert await store.load(begun.conversation_id) == appended
 
 
 @pytest.mark.slow
-async def test_lost_writer_blocks_its_conversation_for_seconds(
-    migrated_database_url: str,
-) -> None:
+async def test_lost_writer_blocks_its_conversation_for_seconds(migrated_database_url: str) -> None:
     """As its machine has lost its power before the end of what it sends. Other conversations do not wait."""
     # The bound of its transaction is to end it, not that of a statement.
     options = connect_options(migrated_database_url, more=f"{TRANSACTION} -c statement_timeout=0")

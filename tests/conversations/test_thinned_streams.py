@@ -51,10 +51,6 @@ def test_a_run_is_read_again_whole_in_a_bounded_number_of_pieces(lengths: tuple[
     assert len(pieces) <= MOST_PIECES + len(lengths)
 
 
-def test_what_has_few_pieces_keeps_each() -> None:
-    assert count_pieces(run_of(20, 20)) == ["a", "b"] * 20
-
-
 def test_what_is_stored_of_a_round_is_bounded() -> None:
     assert thin_cuts((1, 2, 3)) == (1, 2, 3)
     assert thin_cuts(()) == ()

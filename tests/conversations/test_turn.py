@@ -6,14 +6,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.contracts.values import AgentFacts, ShownMessage, UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
-from agentchat.conversations.aggregate.next_step import (
-    CallModel,
-    Retrieve,
-    RunTools,
-    conclude,
-    decide_next_step,
-)
-from agentchat.conversations.aggregate.rounds import list_tool_calls
+from agentchat.conversations.aggregate.next_step import CallModel, Retrieve, conclude, decide_next_step
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.aggregate.turn import (
     AlreadyEnded,
@@ -31,15 +24,15 @@ from tests.conversations.given import (
     AT,
     ERASED,
     LATER,
+    begin,
     build_answer,
     build_conversation_started,
     build_delta,
-    build_handed_over,
-    build_model_replied,
     build_run,
     build_run_cancelled,
     build_run_failed,
     build_run_started,
+    build_thread,
     build_tool_called,
     build_tool_returned,
     build_user_message,
@@ -59,49 +52,33 @@ def open_request(
 
 def test_new_conversation_has_account_message_and_run() -> None:
     begun = open_request(build_run(), "a", new_conversation=True)
-    assert begun == StartRun((build_conversation_started(), build_user_message(), build_run_started()))
+    assert begun == StartRun((build_conversation_started(), *begin()))
 
 
 def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
     shown = (ShownMessage("user", "Hello"), ShownMessage("assistant", "Hi"))
     begun = open_request(build_run(), "a", new_conversation=True, history=shown, instructions="Be brief.")
     seeded = events.ConversationSeeded(trace_id=trace("a"), at=AT, messages=shown)
-    assert begun == StartRun(
-        (
-            build_conversation_started(),
-            seeded,
-            build_user_message(),
-            build_run_started(instructions="Be brief."),
-        )
-    )
+    assert begun == StartRun((build_conversation_started(), seeded, *begin(instructions="Be brief.")))
 
 
 def test_conversation_that_went_on_is_not_the_shown_one() -> None:
-    conversation = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"))
+    conversation = build_thread(*turn("a", "Hello", "Hi"))
     (run,) = conversation.runs
     assert run.reply is not None
     assert isinstance(open_request(conversation, after=run.reply.id), StartRun)
     gone_on = open_request(conversation, after="an earlier reply")
     assert isinstance(gone_on, Rejected)
     assert gone_on.code == "conversation_busy"
-    in_vain = (build_user_message("b", "Hello?"), build_run_started("b"), build_run_failed("b"))
-    asked_again = build_run(build_conversation_started(), *turn("a", "Hello", "Hi"), *in_vain)
+    in_vain = (*begin("b", "Hello?"), build_run_failed("b"))
+    asked_again = build_thread(*turn("a", "Hello", "Hi"), *in_vain)
     assert isinstance(open_request(asked_again, "c", after=run.reply.id, message="Hello? "), StartRun)
     assert open_request(asked_again, "c", after=run.reply.id, message="Another?") == gone_on
-    cut = build_run(
-        build_conversation_started(),
-        *turn("a", "Hello", "Hi"),
-        *in_vain[:2],
-        *build_delta("W", "b")[:1],
-        build_run_failed("b"),
+    cut = build_thread(
+        *turn("a", "Hello", "Hi"), *in_vain[:2], *build_delta("W", "b")[:1], build_run_failed("b")
     )
     assert open_request(cut, "c", after=run.reply.id, message="Hello?") == gone_on
-    under_way = build_run(
-        build_conversation_started(),
-        *turn("a", "Hello", "Hi"),
-        build_user_message("b"),
-        build_run_started("b"),
-    )
+    under_way = build_thread(*turn("a", "Hello", "Hi"), *begin("b"))
     assert open_request(under_way, "c", after=run.reply.id) == gone_on, (
         "at once, not behind what is under way"
     )
@@ -112,7 +89,7 @@ def test_conversation_that_went_on_is_not_the_shown_one() -> None:
 def test_the_run_records_what_its_request_and_its_agent_say() -> None:
     agent = AgentFacts(agent_version=9, model="m", max_tool_rounds=2, retrieves=True, on_interruption="fail")
     asking = request("b", prompt="Be brief.", form="json")
-    begun = open_turn(build_run(build_conversation_started()), asking, agent, now=AT, expired=False)
+    begun = open_turn(build_thread(), asking, agent, now=AT, expired=False)
     assert isinstance(begun, StartRun)
     assert begun.events[-1] == build_run_started(
         "b",
@@ -130,19 +107,14 @@ def test_unknown_foreign_and_erased_get_the_same_refusal() -> None:
     unknown = open_request(build_run())
     assert isinstance(unknown, Rejected)
     assert unknown.code == "conversation_not_found"
-    assert open_request(build_run(build_conversation_started()), account_id="account-2") == unknown
-    assert (
-        open_request(build_run(build_conversation_started()), account_id="account-2", new_conversation=True)
-        == unknown
-    )
-    assert open_request(build_run(build_conversation_started(), ERASED)) == unknown
+    assert open_request(build_thread(), account_id="account-2") == unknown
+    assert open_request(build_thread(), account_id="account-2", new_conversation=True) == unknown
+    assert open_request(build_thread(ERASED)) == unknown
 
 
 @pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
 def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str, int]) -> None:
-    there = replace(
-        build_run(build_conversation_started(), build_user_message(), build_run_started()), **full
-    )
+    there = replace(build_thread(*begin()), **full)
     refused = open_turn(there, request("b"), AGENT, now=AT, expired=False)
     assert isinstance(refused, Rejected)
     assert refused.code == "conversation_full"
@@ -150,40 +122,22 @@ def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str
 
 
 def test_a_second_message_waits_for_the_run_under_way() -> None:
-    assert open_request(
-        build_run(build_conversation_started(), build_user_message("a"), build_run_started("a"))
-    ) == MustWait(trace_id=trace("a"))
+    assert open_request(build_thread(*begin())) == MustWait(trace_id=trace("a"))
 
 
 def test_expired_request_is_void_unless_it_has_events() -> None:
-    void = open_request(build_run(build_conversation_started()), expired=True)
+    void = open_request(build_thread(), expired=True)
     assert isinstance(void, Rejected)
     assert void.code == "overloaded"
-    busy = build_run(build_conversation_started(), build_user_message("a"), build_run_started("a"))
+    busy = build_thread(*begin())
     assert open_request(busy, expired=True) == void
     assert isinstance(open_request(busy, "a", expired=True), ResumeRun)
 
 
-def test_redelivered_request_starts_the_next_attempt() -> None:
-    resumed = open_request(
-        build_run(
-            build_conversation_started(),
-            build_user_message("a"),
-            build_run_started("a"),
-            build_run_started("a", attempt=2),
-        ),
-        "a",
-    )
-    assert resumed == ResumeRun((build_run_started("a", attempt=3),))
-
-
 def test_five_attempts_without_progress_fail_the_run() -> None:
     attempts = [build_run_started("a", attempt=attempt) for attempt in range(1, 6)]
-    assert isinstance(
-        open_request(build_run(build_conversation_started(), build_user_message("a"), *attempts[:4]), "a"),
-        ResumeRun,
-    )
-    given_up = open_request(build_run(build_conversation_started(), build_user_message("a"), *attempts), "a")
+    assert isinstance(open_request(build_thread(build_user_message("a"), *attempts[:4]), "a"), ResumeRun)
+    given_up = open_request(build_thread(build_user_message("a"), *attempts), "a")
     assert isinstance(given_up, GiveUpRun)
     (end,) = given_up.events
     assert isinstance(end, events.RunFailed)
@@ -192,22 +146,9 @@ def test_five_attempts_without_progress_fail_the_run() -> None:
 
 def test_text_since_the_last_attempt_keeps_the_run_alive() -> None:
     attempts = [build_run_started("a", attempt=attempt, offset=12) for attempt in range(1, 7)]
-    stuck = build_run(build_conversation_started(), build_user_message("a"), *attempts)
+    stuck = build_thread(build_user_message("a"), *attempts)
     assert isinstance(open_request(stuck, "a", heard=12), GiveUpRun)
     assert open_request(stuck, "a", heard=13) == ResumeRun((build_run_started("a", attempt=7, offset=13),))
-
-
-def test_hand_overs_do_not_count_as_failed_attempts() -> None:
-    restarts = [event for n in range(50) for event in (build_run_started("a", n + 1), build_handed_over("a"))]
-    deaths = [build_run_started("a", attempt=attempt) for attempt in range(51, 56)]
-    handed = build_run(build_conversation_started(), build_user_message("a"), *restarts, *deaths[:4])
-    assert open_request(handed, "a") == ResumeRun((build_run_started("a", attempt=55),))
-    assert isinstance(
-        open_request(
-            build_run(build_conversation_started(), build_user_message("a"), *restarts, *deaths), "a"
-        ),
-        GiveUpRun,
-    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +163,7 @@ def test_hand_overs_do_not_count_as_failed_attempts() -> None:
 def test_a_run_got_on_if_more_attempts_have_begun_than_may_be_in_vain(
     events_of_run: list[events.Event], expected: bool
 ) -> None:
-    run = build_run(build_conversation_started(), build_user_message("a"), *events_of_run).run(trace("a"))
+    run = build_thread(build_user_message("a"), *events_of_run).run(trace("a"))
     assert run is not None
     assert has_made_progress(run) is expected
 
@@ -231,17 +172,7 @@ def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
     attempts = [build_run_started("a", attempt=attempt) for attempt in range(2, 7)]
     asking = build_tool_called([{"type": "text", "text": "Let me look."}, use("c1")])
     text = events.Delta(trace_id=trace("a"), at=AT, round=1, text="Let me look.", cuts=(12,))
-    given_up = open_request(
-        build_run(
-            build_conversation_started(),
-            build_user_message("a"),
-            build_run_started("a"),
-            text,
-            *asking,
-            *attempts,
-        ),
-        "a",
-    )
+    given_up = open_request(build_thread(*begin(), text, *asking, *attempts), "a")
     assert isinstance(given_up, GiveUpRun)
     (end,) = given_up.events
     assert isinstance(end, events.RunFailed)
@@ -252,9 +183,7 @@ def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
     "end", [(build_run_failed(),), (build_run_cancelled(),), (*build_delta("Hi"), *build_answer("Hi"))]
 )
 def test_a_request_whose_run_has_ended_is_only_announced_again(end: tuple[events.Event, ...]) -> None:
-    conversation = build_run(
-        build_conversation_started(), build_user_message("a"), build_run_started("a"), *end
-    )
+    conversation = build_thread(*begin(), *end)
     run = conversation.run(trace("a"))
     assert run is not None
     assert open_request(conversation, "a") == AlreadyEnded(run)
@@ -267,33 +196,6 @@ def test_an_agent_with_knowledge_retrieves_first() -> None:
     assert decide_next_step(run_after(build_run_started(retrieves=True), found)) == CallModel(
         round=1, tools=True
     )
-
-
-def test_a_round_that_was_cut_short_is_called_again() -> None:
-    half = events.Delta(trace_id=trace(), at=AT, round=2, text="So f", cuts=(4,))
-    stored = (*build_tool_called([use("c1")]), build_tool_returned("c1"), half, build_run_started(attempt=2))
-    assert decide_next_step(run_after(build_run_started(), *stored)) == CallModel(round=2, tools=True)
-
-
-def test_tools_that_have_returned_are_not_run_again() -> None:
-    run = run_after(
-        build_run_started(),
-        *build_tool_called([use("c1"), use("c2")]),
-        build_tool_returned("c1"),
-        build_run_started(attempt=2),
-    )
-    step = decide_next_step(run)
-    assert isinstance(step, RunTools)
-    assert [call.call_id for call in step.calls] == ["c2"]
-
-
-def test_the_model_is_called_with_the_results_of_all_tools() -> None:
-    stored = (
-        *build_tool_called([use("c1"), use("c2")]),
-        build_tool_returned("c2"),
-        build_tool_returned("c1"),
-    )
-    assert decide_next_step(run_after(build_run_started(), *stored)) == CallModel(round=2, tools=True)
 
 
 @pytest.mark.parametrize("maximum", [0, 1, 8])
@@ -373,17 +275,3 @@ def test_text_of_a_run_that_ends_early_is_saved(streamed: str) -> None:
     assert isinstance(end, events.RunCancelled)
     saved = [(each.content, each.interrupted) for each in before if isinstance(each, events.MessageSaved)]
     assert saved == ([("It is", True)] if streamed.strip() else [])
-
-
-def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:
-    reply = build_model_replied(
-        [{"type": "text", "text": "Hm"}, use("c1", "get_order", order="7"), use("c2", "get_stock")]
-    )
-    assert [(call.call_id, call.name, call.input) for call in list_tool_calls(reply)] == [
-        ("c1", "get_order", {"order": "7"}),
-        ("c2", "get_stock", {}),
-    ]
-    (call,) = list_tool_calls(
-        build_model_replied([{"type": "tool_use", "id": "c", "name": "n", "input": "not an object"}])
-    )
-    assert call.input == {}

@@ -62,9 +62,7 @@ async def test_first_after_an_expired_lease_needs_no_notification(
         assert await later
 
 
-async def test_waiting_redelivery_learns_when_the_first_leaves(
-    pool: Pool,
-) -> None:
+async def test_waiting_redelivery_learns_when_the_first_leaves(pool: Pool) -> None:
     line = WaitingLine(pool, "one")
     await line.join("c", trace("a"), AT, ACCOUNT)
     for _ in range(2):
