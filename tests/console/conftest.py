@@ -11,8 +11,9 @@ from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.ops.services import Servers
 from agentchat.runtime.postgres import Pool
 from tests.console.embedded import GUARDED, run_console
+from tests.console.openid_provider import OpenIdProvider, run_openid_provider
 from tests.console.pages import Browser
-from tests.conversations.read_models import Storage
+from tests.conversations.read_models import Storage, empty_tables
 from tests.harness import new_database
 from tests.support.embedded_service import EmbeddedService
 from tests.support.file_folder import FILES_URL
@@ -61,6 +62,13 @@ async def guarded_console(environ: dict[str, str]) -> AsyncIterator[EmbeddedServ
         yield process
 
 
+@pytest.fixture(scope="module")
+def provider() -> Iterator[OpenIdProvider]:
+    """A provider that people of the module's consoles sign in at."""
+    with run_openid_provider() as running:
+        yield running
+
+
 @pytest.fixture
 async def browser(console: EmbeddedService) -> AsyncIterator[Browser]:
     async with Browser(console.url) as opened:
@@ -71,6 +79,12 @@ async def browser(console: EmbeddedService) -> AsyncIterator[Browser]:
 def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
     """The log and the read models of the module's database, to be filled."""
     return Storage(store, log, pool, migrated_database_url)
+
+
+@pytest.fixture
+async def empty_read_models(migrated_database_url: str) -> None:
+    """Nothing of other tests: the pages show all that there is."""
+    await empty_tables(migrated_database_url)
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
+from tests.console.embedded import URL
+
 CLIENT, SECRET = "console", "the client's secret"
 EVERYBODY = {"sub": "user-1", "preferred_username": "ada", "groups": ["staff"]}
 
@@ -125,6 +127,14 @@ class OpenIdProvider:
             issued["refresh_token"] = secrets.token_hex(16)
             self._refresh_tokens.add(issued["refresh_token"])
         return _encode_json(200, issued)
+
+
+def name_provider(provider: OpenIdProvider, roles: str, **more: str) -> dict[str, str]:
+    """The settings of a console where people sign in at the provider, with `more` of its own."""
+    named = {"ISSUER": provider.url, "CLIENT_ID": CLIENT, "CLIENT_SECRET": SECRET, "ROLES": roles} | more
+    return {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in named.items()} | {
+        "AGENTCHAT_CONSOLE_URL": URL
+    }
 
 
 def _encode_part(value: object) -> str:

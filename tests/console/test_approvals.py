@@ -52,6 +52,7 @@ def decide(word: str, approval_id: str, **decision: Any) -> events.ApprovalDecid
     return replace(decided, approval_id=approval_id, **decision)
 
 
+@pytest.mark.usefixtures("empty_read_models")  # others leave calls with the same tool and input
 async def test_an_approval_shows_its_reasons_and_then_its_result(browser: Browser, storage: Storage) -> None:
     first, second = make_id(), make_id()
     waiting = await storage.add(*request_call("one", first))

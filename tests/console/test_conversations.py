@@ -7,14 +7,9 @@ import pytest
 from agentchat.contracts import events
 from tests.console.pages import Browser, extract_text
 from tests.conversations.given import ACCOUNT, AT, trace, turn
-from tests.conversations.read_models import Storage, empty_tables
+from tests.conversations.read_models import Storage
 
-
-@pytest.fixture
-async def storage(storage: Storage, migrated_database_url: str) -> Storage:
-    """Emptied: the pages show all that there is."""
-    await empty_tables(migrated_database_url)
-    return storage
+pytestmark = pytest.mark.usefixtures("empty_read_models")
 
 
 def read_ids(html: str) -> list[str]:

@@ -17,18 +17,12 @@ from agentchat.console.frame.oidc import OidcProvider, build_person_name, read_c
 from agentchat.console.frame.sessions import ProviderUnavailable, SignInRefused
 from agentchat.console.sign_in_settings import SignInSettings
 from tests.console.embedded import URL, run_console
-from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, run_openid_provider
+from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, name_provider
 from tests.console.pages import Browser, extract_text
 from tests.support.embedded_service import EmbeddedService
 
 _addresses = itertools.count(2)
 _ROLES = "staff=viewer,support=approver,ops=operator,admins=owner"
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[OpenIdProvider]:
-    with run_openid_provider() as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -40,9 +34,7 @@ def as_it_was(provider: OpenIdProvider) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[EmbeddedService]:
-    named = {"ISSUER": provider.url, "CLIENT_ID": CLIENT, "CLIENT_SECRET": SECRET, "ROLES": _ROLES}
-    own = {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in named.items()}
-    own |= {"AGENTCHAT_CONSOLE_URL": URL, "AGENTCHAT_ADMIN_TOKEN": "is not taken here"}
+    own = name_provider(provider, _ROLES) | {"AGENTCHAT_ADMIN_TOKEN": "is not taken here"}
     async with run_console(environ | own) as process:
         yield process
 

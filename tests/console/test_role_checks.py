@@ -14,8 +14,8 @@ from agentchat.console.frame.sessions import Person as SignedIn
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
-from tests.console.embedded import URL, run_console
-from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, run_openid_provider
+from tests.console.embedded import run_console
+from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, name_provider
 from tests.console.pages import extract_text
 from tests.console.test_provider_sign_in import Person
 from tests.support.embedded_service import EmbeddedService
@@ -23,12 +23,6 @@ from tests.support.embedded_service import EmbeddedService
 _ROLES = "staff=viewer,ops=operator"
 _NOW = "0.000001"
 """Minutes: a role is confirmed for each request."""
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[OpenIdProvider]:
-    with run_openid_provider() as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -39,23 +33,16 @@ def as_it_was(provider: OpenIdProvider) -> Iterator[None]:
     provider.refreshes.clear()
 
 
-def build_settings(environ: dict[str, str], provider: OpenIdProvider, minutes: str) -> dict[str, str]:
-    named = {"ISSUER": provider.url, "CLIENT_ID": CLIENT, "CLIENT_SECRET": SECRET, "ROLES": _ROLES}
-    named |= {"ROLE_MINUTES": minutes}
-    own = {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in named.items()}
-    return environ | own | {"AGENTCHAT_CONSOLE_URL": URL}
-
-
 @pytest.fixture(scope="module")
 async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[EmbeddedService]:
-    async with run_console(build_settings(environ, provider, _NOW)) as process:
+    async with run_console(environ | name_provider(provider, _ROLES, ROLE_MINUTES=_NOW)) as process:
         yield process
 
 
 @pytest.fixture(scope="module")
 async def other_console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[EmbeddedService]:
     """A second console of the same system."""
-    async with run_console(build_settings(environ, provider, _NOW)) as process:
+    async with run_console(environ | name_provider(provider, _ROLES, ROLE_MINUTES=_NOW)) as process:
         yield process
 
 

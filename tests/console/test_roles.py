@@ -12,22 +12,21 @@ from litestar import Litestar, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.middleware.csrf import generate_csrf_token
 
+from agentchat.administration import Admin
 from agentchat.console import app
 from agentchat.console.frame import oidc
 from agentchat.console.frame.console_roles import Rights, Role
 from agentchat.console.frame.sessions import Person, Sessions
 from agentchat.console.sign_in_settings import SignInSettings
-from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.directory.secrets import build_sealer
-from agentchat.runtime.postgres import Pool, open_pool
-from agentchat.webhooks import endpoints
+from agentchat.runtime.postgres import Pool
 from tests.console.embedded import TOKEN, URL
 from tests.console.pages import extract_text
-from tests.conversations.given import build_held_call, build_run_started, build_user_message, turn
 from tests.conversations.read_models import Storage
 from tests.support.embedded_service import EmbeddedService
+from tests.tenants import make_tenant
 
 pytestmark = pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
 
@@ -220,60 +219,44 @@ async def test_each_action_needs_the_form_token(
 @pytest.fixture(scope="module")
 async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], pool: Pool) -> list[str]:
     """The addresses of pages that have everything: keys, versions, tool servers, documents, deliveries."""
-    owner = visitors[Role.OWNER]
-
-    async def create_thing(path: str, **fields: str) -> str:
-        data = {"_csrf_token": owner.form_token, **fields}
-        answer = await owner.http.post(path, data=data)
-        assert answer.status_code in (200, 303), extract_text(answer.text)
-        return str(answer.headers.get("location", ""))
-
-    account = await create_thing("/accounts", name="Acme", plan="Starter")
-    account_id = account.rpartition("/")[2]
-    await create_thing(f"{account}/keys", key_name="backend", scopes="chat")
-    fields = {"account_id": account_id, "name": "Shop", "provider": "anthropic", "model": "m-1"}
-    agent = await create_thing("/agents/new", **fields, max_tokens="100", system_prompt="Be brief.")
+    owner, url = visitors[Role.OWNER], environ["AGENTCHAT_DATABASE_URL"]
+    admin = Admin(pool=pool, sealer=build_sealer(environ["AGENTCHAT_SECRET_KEY"]), actor="test")
+    async with open_store(url) as store, open_log(url) as log:
+        tenant = await make_tenant(admin, Storage(store, log, pool, url), "okapi")
+    tenant.ids["name"] = "tools"
+    agent = tenant.fill("/agents/{agent_id}")
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "require_approval": "always"}
-    await create_thing(f"{agent}/servers/new", **server, max_call_seconds="60", elicitation="on")
-    base = await create_thing("/knowledge", account_id=account_id, name="Help", language="english")
-    await owner.http.post(
-        f"{base}/documents",
-        data={"_csrf_token": owner.form_token},
-        files={"file": ("a.md", b"# A\n\nWords.")},
-    )
-    new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
-    sealer = build_sealer(environ["AGENTCHAT_SECRET_KEY"], ())
-    async with open_pool(environ["AGENTCHAT_DATABASE_URL"], role=None) as owners_pool:
-        endpoint = await endpoints.create_endpoint(owners_pool, sealer, account_id, new)
-    with psycopg.connect(environ["AGENTCHAT_DATABASE_URL"]) as conn:
+    server |= {"max_call_seconds": "60", "elicitation": "on", "_csrf_token": owner.form_token}
+    saved = await owner.http.post(f"{agent}/servers/new", data=server)
+    assert saved.status_code in (200, 303), extract_text(saved.text)
+    with psycopg.connect(url) as conn:
         conn.execute(
             "INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, status)"
             " VALUES ('msg_1', %s, 'run.completed', 'failed')",
-            [endpoint.id],
+            [tenant.ids["endpoint_id"]],
         )
-    url = environ["AGENTCHAT_DATABASE_URL"]
-    async with open_store(url) as store, open_log(url) as log:
-        storage = Storage(store, log, pool, url)
-        talked = await storage.add(*turn("a", "Hello", "Hi"))
-        await storage.add(build_user_message("b"), build_run_started("b"), *build_held_call("b")[:-1])
-        await storage.follow()
-    conversation = f"/conversations/{talked.conversation_id}"
-    made_pages = [account, agent, f"{agent}/servers/tools"]
-    made_pages += [f"{agent}/diff?old=1&new=2", f"{agent}/canary"]
-    made_pages += [base, f"/webhooks/{endpoint.id}", conversation, f"{conversation}/events"]
-    chosen = f"agent={agent.rpartition('/')[2]}"
-    listed = [route.removeprefix("GET ") for route in ROLES if re.fullmatch(r"GET /[a-z-]+", route)]
+    shown = [tenant.fill(route.removeprefix("GET ")) for route in GUARDED if _is_page(route)]
+    chosen = f"agent={tenant.ids['agent_id']}"
     return [
-        *(each for each in listed if each not in ("/healthz", "/readyz")),
-        *made_pages,
+        *(path.replace("/diff", "/diff?old=1&new=2") for path in shown),
+        "/sign-in",
         "/conversations?q=hello",
-        "/agents/new",
         f"{agent}/servers/new",
         "/plans/new",
         "/plans/Starter",
         f"/playground?{chosen}",
         f"/what-if?{chosen}",
     ]
+
+
+_PARTS = re.compile(
+    r"/stream|\.csv|/case|/files/|/events/|/plans/|/what-if/|/user$|/traces/|/conversations/new|/news|^GET /$"
+)
+
+
+def _is_page(route: str) -> bool:
+    """Return True for a page as people open it: no part, stream or file, and nothing of a what-if."""
+    return route.startswith("GET ") and not _PARTS.search(route)
 
 
 def list_routes(html: str) -> set[str]:

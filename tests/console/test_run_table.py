@@ -23,9 +23,8 @@ from tests.conversations.read_models import Storage, empty_tables
 
 
 @pytest.fixture
-async def storage(storage: Storage, migrated_database_url: str) -> Storage:
+async def storage(empty_read_models: None, storage: Storage) -> Storage:
     """A completed run that is rated, a failed one and an open one."""
-    await empty_tables(migrated_database_url)
     await storage.add(*turn("a", "Hello", "Hi"), build_feedback(1, word="a"))
     await storage.add(build_user_message("b"), build_run_started("b"), build_run_failed("b"))
     await storage.add(build_user_message("c"), build_run_started("c"))
