@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from tests.chaos.records import Clock, End, Exchange
 
 _SECONDS = 90.0
+_CALL_SECONDS = 15.0
 _FAR = 16 * 1024 * 1024
 
 Arrived = Callable[[], None]
@@ -73,10 +74,19 @@ async def _read(exchange: Exchange, reader: asyncio.StreamReader, clock: Clock, 
     return "eof"
 
 
-async def body_of(reader: asyncio.StreamReader) -> tuple[int, str]:
-    """Status and body of an answer. Raises IncompleteReadError where it breaks off."""
-    status, headers = await read_head(reader)
-    return status, b"".join([piece async for piece in _pieces(reader, headers)]).decode()
+async def call_gateway(
+    port: int, key: str, method: str, path: str, body: dict[str, object] | None = None
+) -> tuple[int, str] | None:
+    """Status and body of an answer; None where no whole one came."""
+    with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(_CALL_SECONDS):
+            reader, writer = await request(port, method, path, {"X-Api-Key": key}, body)
+            try:
+                status, headers = await read_head(reader)
+                return status, b"".join([piece async for piece in _pieces(reader, headers)]).decode()
+            finally:
+                writer.transport.abort()
+    return None
 
 
 async def read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:

@@ -115,7 +115,7 @@ async def all_events(rig: Rig) -> list[Event]:
 
 
 def conversations_of(events: list[Event], access: Mapping[str, Access]) -> dict[str, tuple[str, str]]:
-    """Every thread, with the account's name and the agent that it was begun with; a quick one for a slow."""
+    """Every thread, with the account's name and the agent that it was begun with, but for one that asks."""
     names = {each.account_id: name for name, each in access.items()}
     kinds = {agent: kind for each in access.values() for kind, agent in each.agents.items()}
     owners = {
@@ -124,9 +124,7 @@ def conversations_of(events: list[Event], access: Mapping[str, Access]) -> dict[
     agents = {
         e.conversation: kinds[e.state["agent_id"]] for e in reversed(events) if e.kind == "message_saved"
     }
-    agents = {
-        conversation: "short" if kind in ("slow", "asking") else kind for conversation, kind in agents.items()
-    }
+    agents = {conversation: "short" if kind == "asking" else kind for conversation, kind in agents.items()}
     return {conversation: (owner, agents[conversation]) for conversation, owner in owners.items()}
 
 

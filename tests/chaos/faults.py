@@ -77,22 +77,17 @@ class Nemesis:
 
     async def _note_ready(self, fault: Fault, kept: Kept, before: int) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(60):
-                while len(kept.became_ready) <= before:  # noqa: ASYNC110 - another fault may come between
-                    await asyncio.sleep(0.02)
-                fault.ready = kept.became_ready[before]
+            fault.ready = await kept.wait_ready_again(before, 60)
 
     async def _cut(self, fault: Fault, seconds: float) -> None:
         proxy = self._proxies[fault.target]
-        before, used = proxy.eaten, proxy.used
+        eaten, used = proxy.eaten, proxy.used
         connected = await proxy.set_mode(_MODES[fault.kind])
         if fault.kind == "eat":
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_EAT_SECONDS):
-                    while proxy.eaten == before:  # noqa: ASYNC110 - polled, it is short
-                        await asyncio.sleep(0.02)
+            fault.hit = await proxy.wait_eaten(eaten, _EAT_SECONDS)
+            return
         await asyncio.sleep(seconds)
-        fault.hit = proxy.eaten > before if fault.kind == "eat" else connected > 0 or proxy.used > used
+        fault.hit = connected > 0 or proxy.used > used
         await proxy.set_mode("pass")
 
     async def _flush(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tests.chaos.client import perform, read_head, request
+from tests.chaos.client import call_gateway, perform
 from tests.chaos.people import People, list_pending_approvals
 from tests.chaos.plan import Step, Talk
 from tests.chaos.records import Ask, Clock, Exchange
@@ -176,16 +176,9 @@ class Load:
 
     async def _cancel(self, exchange: Exchange) -> None:
         trace = exchange.headers.get("x-trace-id")
-        if trace is None or exchange.status != 200:
-            return
-        port, key = self._ports[0], self._access[exchange.account].api_key
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(10):
-                reader, writer = await request(
-                    port, "POST", f"/v1/chat/{trace}/cancel", {"X-Api-Key": key}, None
-                )
-                await read_head(reader)
-                writer.close()
+        if trace is not None and exchange.status == 200:
+            key = self._access[exchange.account].api_key
+            await call_gateway(self._ports[0], key, "POST", f"/v1/chat/{trace}/cancel")
 
 
 def _is_done(exchange: Exchange) -> bool:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tests.chaos.client import body_of, request
+from tests.chaos.client import call_gateway
 from tests.chaos.records import Exchange
 from tests.chaos.tail import TAG
 
 _TRY_SECONDS = 40.0
 _PAUSE_SECONDS = 0.5
-_SECONDS = 15.0
 _MADE = (200, 404, 409, 410)
 """Statuses after which nothing is left to decide."""
 
@@ -70,15 +69,7 @@ class People:
     async def _call_gateway(
         self, account: str, port: int, method: str, path: str, body: dict[str, object] | None = None
     ) -> tuple[int, str] | None:
-        """Status and body; None where no whole answer came."""
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(_SECONDS):
-                reader, writer = await request(port, method, path, {"X-Api-Key": self._keys[account]}, body)
-                try:
-                    return await body_of(reader)
-                finally:
-                    writer.transport.abort()
-        return None
+        return await call_gateway(port, self._keys[account], method, path, body)
 
 
 def decision_about(given: Mapping[str, object]) -> dict[str, object]:

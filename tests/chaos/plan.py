@@ -26,10 +26,8 @@ MODELS = {
     "tools": "demo-echo?tool=look,mark,note&delay_ms=15&repeat=2",
     "asking": "demo-echo?tool=look,note&delay_ms=15&repeat=2",
     "overloaded": "demo-echo?fail=529&times=1&retry_after=1&delay_ms=15",
-    "slow": "demo-echo?delay_ms=400&repeat=6",
-    "late": "demo-echo?first_ms=500&delay_ms=15",
 }
-"""The agents of each account, by the name of what they are like; `slow` replies take 4 to 14 s.
+"""The agents of each account, by the name of what they are like.
 
 At `asking` a person has to allow each call of what writes.
 """
@@ -123,17 +121,18 @@ def make_talk(chance: Chance, seconds: float, mix: Mapping[str, int] = MIX) -> T
     """At any time before nine tenths of `seconds`, with an agent of the mix."""
     agent = chance.choices(tuple(mix), weights=tuple(mix.values()))[0]
     account = chance.choice(ACCOUNTS)
-    steps = tuple(_step(chance, account, agent) for _ in range(chance.choice((1, 1, 2, 3, 5))))
+    steps = tuple(make_step(chance, account, agent) for _ in range(chance.choice((1, 1, 2, 3, 5))))
     return Talk(at=chance.uniform(0, seconds * 0.9), account=account, steps=steps)
 
 
 def make_rush(chance: Chance, at: float) -> Talk:
     """More messages at once than the limited account may send."""
-    steps = tuple(_step(chance, LIMITED, "short", rush=True) for _ in range(_RUSH))
+    steps = tuple(make_step(chance, LIMITED, "short", rush=True) for _ in range(_RUSH))
     return Talk(at=at, account=LIMITED, steps=steps, rush=True)
 
 
-def _step(chance: Chance, account: str, agent: str, *, rush: bool = False) -> Step:
+def make_step(chance: Chance, account: str, agent: str, *, rush: bool = False) -> Step:
+    """A message of some words, to an agent of the account."""
     ask = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     words = " ".join(chance.choice(_WORDS) for _ in range(chance.randint(2, 8)))
     going = chance.random()

@@ -117,6 +117,13 @@ class Kept:
     def release(self) -> None:
         self._may_start.set()
 
+    async def wait_ready_again(self, before: int, seconds: float) -> float:
+        """When it was ready once more than `before`. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while len(self.became_ready) <= before:  # noqa: ASYNC110 - another fault may come between
+                await asyncio.sleep(0.02)
+        return self.became_ready[before]
+
 
 class Kin:
     """All processes of a run; as a context manager it stops them at its end."""

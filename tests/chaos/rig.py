@@ -17,7 +17,7 @@ from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe, TcpProbe
 from agentchat.ops.process import Process
 from agentchat.ops.settings import ProcessCounts, UpSettings
-from agentchat.ops.stack import Stack, describe_stack
+from agentchat.ops.stack import describe_stack
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
 from tests.chaos.nats_nodes import NatsCluster, client_port
@@ -40,31 +40,6 @@ from tests.tool_runner.scripted import ScriptedServer
 
 _START_SECONDS = 60.0
 _PLAN = "Chaos"
-
-
-def describe_chaos_stack(
-    folder: RunFolder,
-    settings: UpSettings,
-    added: Mapping[str, str] | None,
-    *,
-    spares: bool = False,
-) -> Stack:
-    """The stack of `agentchat up`, two of each service. `added` is added to their environment."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-    readers = 2 if spares else 1
-    counts = ProcessCounts(
-        gateways=2,
-        orchestrators=2,
-        tool_runners=2,
-        projectors=readers,
-    )
-    return describe_stack(
-        folder,
-        folder_secrets.load_or_create_secrets(folder.secrets),
-        settings,
-        counts,
-        environ | dict(added or {}),
-    )
 
 
 class Rig:
@@ -100,7 +75,7 @@ async def running_rig(
     nats_cluster: bool = False,
     standby: bool = False,
 ) -> AsyncIterator[Rig]:
-    """All of it, up and with its accounts, while the block runs.
+    """The processes of `agentchat up`, two of each service, up and with accounts, while the block runs.
 
     Without `links` the processes reach each other directly, and only the model and the tools are recorded.
     `added` is added to the environment of each service.
@@ -112,14 +87,16 @@ async def running_rig(
     with folder.lock():
         tools_port = find_free_port()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
-        stack = describe_chaos_stack(folder, settings, added, spares=spares)
+        kept = folder_secrets.load_or_create_secrets(folder.secrets)
+        counts = ProcessCounts(gateways=2, orchestrators=2, tool_runners=2, projectors=2 if spares else 1)
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+        stack = describe_stack(folder, kept, settings, counts, environ | dict(added or {}))
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
-        pair = _pair_postgres(found, folder) if standby else None
+        pair = _pair_postgres(found, folder, kept.servers_key) if standby else None
         environment = stack.environment
         wiring = _Wiring(found, links=links)
         if nats_cluster:
-            key = folder_secrets.load_or_create_secrets(folder.secrets).servers_key
-            cluster = NatsCluster(found["nats"], folder, key, wiring.link)
+            cluster = NatsCluster(found["nats"], folder, kept.servers_key, wiring.link)
             found = cluster.join_cluster(found)
             environment = msgspec.structs.replace(
                 environment, nats_url=cluster.replace_address(environment.nats_url)
@@ -153,9 +130,8 @@ async def running_rig(
             yield rig
 
 
-def _pair_postgres(found: dict[str, Process], folder: RunFolder) -> PostgresPair:
+def _pair_postgres(found: dict[str, Process], folder: RunFolder, key: str) -> PostgresPair:
     """Adds the standby, and names both to the others."""
-    key = folder_secrets.load_or_create_secrets(folder.secrets).servers_key
     pair = PostgresPair(found["postgres"], folder, key)
     for name, process in found.items():
         env = {variable: pair.replace_address(value) for variable, value in process.env.items()}

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from tests.chaos import failover
 from tests.chaos.faults import Nemesis
 from tests.chaos.plan import Plan, make_plan
@@ -99,15 +97,11 @@ def main() -> None:
     given = parser.parse_args()
     outcome = MODES[given.mode].run(given)
     if outcome.name:
-        _save(outcome, Path(given.output or OUTPUT / outcome.name))
+        folder = Path(given.output or OUTPUT / outcome.name)
+        folder.mkdir(parents=True, exist_ok=True)
+        outcome.history.save(folder / "history.json")
     print(outcome.text, *outcome.invalid, sep="\n")
     sys.exit(1 if outcome.failed else 2 if outcome.invalid else 0)
-
-
-def _save(outcome: Outcome, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, value in outcome.files.items():
-        (folder / f"{name}.json").write_bytes(msgspec.json.encode(value))
 
 
 if __name__ == "__main__":

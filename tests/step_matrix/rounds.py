@@ -4,17 +4,16 @@ import asyncio
 import contextlib
 import random
 import signal
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import psutil
+from msgspec.structs import replace
 
 from agentchat.runtime.failpoints import FOLDER
 from tests.chaos.load import Load
-from tests.chaos.plan import ACCOUNTS, Form, Talk
-from tests.chaos.plan import Step as Say
+from tests.chaos.plan import ACCOUNTS, Talk, make_step
 from tests.chaos.processes import Kept
 from tests.chaos.records import Fault
 from tests.chaos.rig import Rig
@@ -104,10 +103,7 @@ class Rounds:
             case "eat":
                 await self._eat(fault, kept)
             case "kill":
-                async with asyncio.timeout(_READY_SECONDS):
-                    while len(kept.became_ready) == starts:  # noqa: ASYNC110 - polled, as the rig does
-                        await asyncio.sleep(_LOOK_SECONDS)
-                fault.ready = kept.became_ready[-1]
+                fault.ready = await kept.wait_ready_again(starts, _READY_SECONDS)
             case "raise":
                 pass
         fault.until = clock.now()
@@ -118,13 +114,7 @@ class Rounds:
         await _stands(kept)
         await proxy.set_mode("eat")
         kept.signal(signal.SIGCONT)
-        try:
-            async with asyncio.timeout(_EAT_SECONDS):
-                while proxy.eaten == before:  # noqa: ASYNC110 - polled, it is short
-                    await asyncio.sleep(_LOOK_SECONDS)
-        except TimeoutError:
-            fault.hit = False
-        await proxy.set_mode("pass")
+        fault.hit = await proxy.wait_eaten(before, _EAT_SECONDS)
 
 
 def _place(step: Step) -> str:
@@ -167,19 +157,8 @@ async def _stands(kept: Kept) -> None:
 
 
 def _talk(chance: random.Random, agent: str, at: float, count: int) -> Talk:
+    """Messages that are sent at once, under their keys, by clients that stay."""
     account = chance.choice(ACCOUNTS)
-    return Talk(at=at, account=account, steps=tuple(_say(chance, account, agent) for _ in range(count)))
-
-
-def _say(chance: random.Random, account: str, agent: str) -> Say:
-    ask = str(uuid.UUID(int=chance.getrandbits(128), version=4))
-    forms: tuple[Form, ...] = ("form1", "form1", "form2", "json")
-    return Say(
-        ask=ask,
-        agent=agent,
-        text=f"[[u:{ask}]] [[acct:{account}]] a step of the matrix",
-        form=chance.choice(forms),
-        gateway=chance.randrange(2),
-        pause=0.0,
-        keyed=True,
-    )
+    said = (make_step(chance, account, agent) for _ in range(count))
+    steps = [replace(each, pause=0.0, keyed=True, leave_after=None, cancel_after=None) for each in said]
+    return Talk(at=at, account=account, steps=tuple(steps))

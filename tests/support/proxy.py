@@ -44,6 +44,15 @@ class Proxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
 
+    async def wait_eaten(self, before: int, seconds: float) -> bool:
+        """Return True if more answers than `before` are eaten in so long; then the link passes all again."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.eaten <= before:  # noqa: ASYNC110 - polled, it is short
+                    await asyncio.sleep(0.02)
+        await self.set_mode("pass")
+        return self.eaten > before
+
     async def __aenter__(self) -> Self:
         await self.open()
         return self
