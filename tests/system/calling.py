@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -87,6 +87,16 @@ def pro(stack: RunningStack, http: httpx.AsyncClient, agent_id: str | None = Non
 
 
 MakeAgent = Callable[..., Awaitable[Caller]]
+
+
+class AccountCallers(NamedTuple):
+    """An account of a test's own, and a caller of each of its agents."""
+
+    account_id: str
+    callers: tuple[Caller, ...]
+
+
+MakeAccount = Callable[..., Awaitable[AccountCallers]]
 
 
 async def events_of(response: httpx.Response) -> AsyncIterator[Event]:

@@ -6,15 +6,19 @@ from typing import Any
 import httpx
 import pytest
 
-from agentchat.administration import Admin
+from agentchat.administration import Admin, admin_accounts, admin_keys
+from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.key_values import NewKey
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import demo, folder_secrets
 from agentchat.runtime.postgres import acquire_connection, open_pool
+from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
-from tests.system.calling import Caller, MakeAgent, pro
+from tests.system.calling import AccountCallers, Caller, MakeAccount, MakeAgent, pro
+from tests.webhooks.receiver import Receiver, open_receiver
 
 
 @pytest.fixture(scope="session")
@@ -83,3 +87,34 @@ async def admin(stack: RunningStack) -> AsyncIterator[Admin]:
     sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
     async with open_pool(found.database_url) as pool:
         yield Admin(pool=pool, sealer=sealer, actor="tests")
+
+
+@pytest.fixture
+def admin_api(stack: RunningStack, http: httpx.AsyncClient) -> AdminClient:
+    """The admin API of the first gateway, with the administrator's token."""
+    return AdminClient(http, stack.environment.gateway_urls[0], stack.environment.admin_token)
+
+
+@pytest.fixture
+def make_account(stack: RunningStack, http: httpx.AsyncClient, admin: Admin) -> MakeAccount:
+    """Makes an account with a key, and a caller of an agent of each model."""
+
+    async def make(plan: str, *models: str) -> AccountCallers:
+        account = (await admin_accounts.create(admin, NewAccount(name=plan, plan=plan))).id
+        key = (await admin_keys.create(admin, account, NewKey())).key
+        callers = []
+        async with acquire_connection(admin.pool, seconds=10) as conn:
+            for model in models:
+                draft = AgentDraft(name=model, model=model, provider_key="offline")
+                agent_id = await create_agent(conn, admin.sealer, account, draft, actor="tests")
+                callers.append(Caller(http, stack.environment.base_url, key, agent_id))
+        return AccountCallers(account, tuple(callers))
+
+    return make
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """A receiver of webhooks."""
+    async with open_receiver() as opened:
+        yield opened

@@ -1,4 +1,7 @@
-"""The protocol of the AI SDK's chats (docs/integrate/ai-sdk.md): by its own client, and on the wire."""
+"""The protocol of the AI SDK's chats (docs/integrate/ai-sdk.md): by its own client, and on the wire.
+
+Tool calls that need approval too.
+"""
 
 import json
 from pathlib import Path
@@ -10,10 +13,9 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
 
-pytestmark = pytest.mark.slow
-
 QUESTION = "Where is my order ORD-1001?"
 _CLIENT = Path(__file__).parent / "ai_sdk_clients"
+_VERSIONS = pytest.mark.parametrize("version", ["ai", "ai-7"])
 
 
 def build_message(text: str, role: str = "user") -> dict[str, Any]:
@@ -42,12 +44,9 @@ def chunks(response: httpx.Response) -> list[dict[str, Any]]:
     return [json.loads(event[6:]) for event in events if not event.startswith(":")]
 
 
-def text_of(told: list[dict[str, Any]]) -> str:
-    return "".join(chunk["delta"] for chunk in told if chunk["type"] == "text-delta")
-
-
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("version", ["ai", "ai-7"])
+@_VERSIONS
 async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     make_agent: MakeAgent, version: str
 ) -> None:
@@ -90,3 +89,75 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     assert told["failing"]["status"] == told["refused"]["status"] == "error"
     assert told["failing"]["message"].startswith("provider_error: ")
     assert told["refused"]["message"].startswith("invalid_api_key: ")
+
+
+def build_decision(approval_id: str, approved: bool = True, **more: Any) -> dict[str, Any]:
+    """The message of the agent, with what a person has said of its call."""
+    part = {"type": "dynamic-tool", "toolCallId": "c", "toolName": "get_order", "input": {}}
+    approval = {"id": approval_id, "approved": approved, **more}
+    part |= {"state": "approval-responded", "approval": approval}
+    return {"id": "m", "role": "assistant", "parts": [{"type": "step-start"}, part]}
+
+
+async def open_approval(caller: Caller, key: str) -> str:
+    """The id of the approval that a new chat waits for."""
+    told = chunks(await ask(caller, build_message(QUESTION), id=key))
+    (request,) = [chunk for chunk in told if chunk["type"] == "tool-approval-request"]
+    return str(request["approvalId"])
+
+
+def refused(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.text.partition(": ")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@_VERSIONS
+async def test_its_client_is_asked_and_goes_on(make_agent: MakeAgent, version: str) -> None:
+    caller = await make_agent("demo-shop-1", shop=True, asks=True)
+    operators = await make_agent("demo-shop-1", shop=True, asks=True, approvers="operator")
+    folder = await installed.node_packages(_CLIENT)
+    told = await installed.run_json(
+        folder,
+        *("node", "approving.mjs", version),
+        **caller.environ,
+        OPERATORS_AGENT=operators.headers["X-Agent-Id"],
+        QUESTION=QUESTION,
+    )
+    (waits,) = told["waiting"]["tools"]
+    assert (told["waiting"]["status"], waits["state"]) == ("ready", "approval-requested")
+    approved, denied = told["approved"], told["denied"]
+    for each in (approved, denied, told["again"]):
+        assert (each["status"], each["error"], each["roles"]) == ("ready", None, ["user", "assistant"])
+        assert each["steps"] == 2
+    saved = await caller.messages(approved["conversation"])
+    assert [each["content"] for each in saved[:2]] == [QUESTION, approved["text"]]
+    assert {approved["id"], told["waiting"]["id"], told["again"]["id"]} == {saved[1]["id"]}
+    assert told["again"]["text"] == approved["text"]
+    (ran,) = approved["tools"]
+    assert (ran["state"], ran["input"]) == ("output-available", {"order_id": "ORD-1001"})
+    assert ran["output"]
+    assert told["next"] == approved["conversation"]
+    assert [each["state"] for each in denied["tools"]] == ["output-denied"]
+    assert told["decided"]["error"].startswith("approval_decided: ")
+    assert told["forbidden"]["error"].startswith("approval_forbidden: ")
+
+
+async def test_what_cannot_be_decided_is_refused(make_agent: MakeAgent, starter: Caller) -> None:
+    caller, other = [await make_agent("demo-shop-1", shop=True, asks=True) for _ in range(2)]
+    approval_id = await open_approval(caller, "refused")
+    for wrong, given in (
+        (caller, build_decision("0192f0c1-7d11-7aaa-8bbb-0000000000f1")),
+        (caller, build_decision("no id")),
+        (other, build_decision(approval_id)),
+        (starter, build_decision(approval_id)),
+    ):
+        assert refused(await ask(wrong, given, id="refused")) == (404, "not_found")
+    long = build_decision(approval_id, False, reason="x" * 2001)
+    assert refused(await ask(caller, build_message(QUESTION), long, id="refused")) == (400, "invalid_request")
+    mixed = build_decision(approval_id)
+    mixed["parts"] += build_decision(await open_approval(caller, "another"))["parts"]
+    assert refused(await ask(caller, mixed)) == (400, "invalid_request")
+    many = build_decision(approval_id)
+    many["parts"] *= 65
+    assert refused(await ask(caller, many)) == (400, "invalid_request")

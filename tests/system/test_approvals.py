@@ -8,21 +8,17 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
-from tests.system.calling import Caller, events_of, pro
+from tests.system.calling import Caller, MakeAgent, events_of
 
 CANCEL = "Cancel ORD-{} because it is a double"
 SECONDS = 90.0
 
 
 @pytest.fixture
-def shop(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
-    return pro(stack, http)
-
-
-@pytest.fixture
-def at_both(stack: RunningStack, shop: Caller) -> list[Caller]:
-    return [shop.at(url) for url in stack.environment.gateway_urls]
+def at_both(stack: RunningStack, caller: Caller) -> list[Caller]:
+    return [caller.at(url) for url in stack.environment.gateway_urls]
 
 
 async def decide(caller: Caller, approval_id: str, decision: str = "approved", **body: Any) -> httpx.Response:
@@ -127,16 +123,13 @@ async def test_a_json_call_gets_its_reply_by_its_key_once_it_was_decided(at_both
     assert (listed["id"], listed["decision"]["input"]) == (approval_id, changed)
 
 
-async def test_what_cannot_be_decided_is_refused_with_a_sentence(
-    stack: RunningStack, shop: Caller, http: httpx.AsyncClient
-) -> None:
-    problem = await chat_to_pause(shop, 1034)
+async def test_what_cannot_be_decided_is_refused_with_a_sentence(caller: Caller, starter: Caller) -> None:
+    problem = await chat_to_pause(caller, 1034)
     approval_id = problem["approvals"][0]["id"]
-    stranger = Caller(http, shop.base_url, stack.environment.starter_api_key, shop.headers["X-Agent-Id"])
     unknown = "0192f0c1-7d11-7aaa-8bbb-0000000000f1"
-    for answer in (await decide(stranger, approval_id), await decide(shop, unknown)):
+    for answer in (await decide(starter, approval_id), await decide(caller, unknown)):
         assert (answer.status_code, answer.json()["detail"]) == (404, "There is no such approval.")
-    assert (await stranger.get("/v1/approvals")).json()["data"] == []
+    assert (await starter.get("/v1/approvals")).json()["data"] == []
     wrong: list[dict[str, Any]] = [
         {"input": {"order_id": 7}},
         {"input": {}},
@@ -145,55 +138,31 @@ async def test_what_cannot_be_decided_is_refused_with_a_sentence(
         {"decision": "denied", "input": {}},
     ]
     for body in wrong:
-        answer = await decide(shop, approval_id, **body)
+        answer = await decide(caller, approval_id, **body)
         assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request"), body
-    assert (await shop.get(f"/v1/approvals/{approval_id}")).json()["status"] == "pending"
-    assert (await decide(shop, approval_id, "denied", reason="No.")).status_code == 200
-    answer = await decide(shop, approval_id)
+    assert (await caller.get(f"/v1/approvals/{approval_id}")).json()["status"] == "pending"
+    assert (await decide(caller, approval_id, "denied", reason="No.")).status_code == 200
+    answer = await decide(caller, approval_id)
     assert (answer.status_code, answer.json()["code"]) == (409, "approval_decided")
 
 
-async def test_an_operator_decides_by_the_admin_api(stack: RunningStack, shop: Caller) -> None:
-    problem = await chat_to_pause(shop, 1037)
-    approval_id = problem["approvals"][0]["id"]
-    headers = {"Authorization": f"Bearer {stack.environment.admin_token}", "X-Admin-Actor": "ada@console"}
-    address = f"{shop.base_url}/admin/v1/approvals/{approval_id}"
-    decided = await shop.http.post(f"{address}/decision", json={"decision": "denied"}, headers=headers)
-    assert decided.status_code == 200, decided.text
-    assert decided.json()["decision"]["by"] == {"kind": "operator", "id": "ada@console"}
-    again = await shop.http.post(f"{address}/decision", json={"decision": "approved"}, headers=headers)
-    assert (again.status_code, again.json()["code"]) == (409, "approval_decided")
-    await reply_of(shop, problem["trace_id"])
-    query = {"status": "denied", "conversation_id": decided.json()["conversation_id"]}
-    (listed,) = await until_listed(
-        lambda: shop.http.get(f"{shop.base_url}/admin/v1/approvals", params=query, headers=headers)
-    )
-    assert listed.items() <= decided.json().items()
+async def test_an_operator_decides_by_the_admin_api(caller: Caller, admin_api: AdminClient) -> None:
+    problem = await chat_to_pause(caller, 1037)
+    decision = f"/approvals/{problem['approvals'][0]['id']}/decision"
+    admin_api.headers["X-Admin-Actor"] = "ada@console"
+    decided = await admin_api.post(decision, {"decision": "denied"}, status=200)
+    assert decided["decision"]["by"] == {"kind": "operator", "id": "ada@console"}
+    late = {"decision": "approved"}
+    assert await admin_api.refused("POST", decision, late, status=409, code="approval_decided") == []
+    await reply_of(caller, problem["trace_id"])
+    query = {"status": "denied", "conversation_id": decided["conversation_id"]}
+    (listed,) = await until_listed(lambda: admin_api.send("GET", "/approvals", **query))
+    assert listed.items() <= decided.items()
     assert listed["message"].startswith("Cancel ORD-1037")
 
 
-async def test_nobody_decides_in_time_and_the_sweeper_has_the_run_go_on(
-    stack: RunningStack, shop: Caller
-) -> None:
-    headers = {"Authorization": f"Bearer {stack.environment.admin_token}"}
-    address = f"{shop.base_url}/admin/v1/agents"
-    known = (await shop.http.get(f"{address}/{shop.headers['X-Agent-Id']}", headers=headers)).json()
-    (server,) = known["mcp_servers"]
-    agent = {
-        "account_id": known["account_id"],
-        "name": "Impatient",
-        "model": known["model"],
-        "provider_key": "offline",
-        "approval_seconds": 1,
-        "mcp_servers": [{name: server[name] for name in ("name", "url", "require_approval")}],
-    }
-    made = await shop.http.post(address, json=agent, headers=headers)
-    assert made.status_code == 201, made.text
-    assert made.json()["mcp_servers"][0]["require_approval"] == {
-        "always": {"tool_names": ["cancel_order"], "read_only": None},
-        "never": None,
-    }
-    impatient = Caller(shop.http, shop.base_url, shop.headers["X-Api-Key"], made.json()["id"])
+async def test_nobody_decides_in_time_and_the_sweeper_has_the_run_go_on(make_agent: MakeAgent) -> None:
+    impatient = await make_agent("demo-shop-1", shop=True, asks=True, approval_seconds=1)
     problem = await chat_to_pause(impatient, 1039)
     read = await reply_of(impatient, problem["trace_id"])
     assert b"its approval expired" in read

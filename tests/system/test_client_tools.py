@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.harness import RunningStack
-from tests.system.calling import Caller, MakeAgent, events_of, pro
+from tests.system.calling import Caller, MakeAgent, events_of
 from tests.system.test_approvals import decide, read_events
 
 MAP: dict[str, Any] = {
@@ -28,11 +28,6 @@ SECONDS = 90.0
 ASK = "Where is my order ORD-1001? Then show_map of it."
 
 
-@pytest.fixture
-def shop(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
-    return pro(stack, http)
-
-
 async def require_action(caller: Caller, message: str = ASK, **body: Any) -> dict[str, Any]:
     response = await caller.chat(message, **TOOLS | body)
     assert response.status_code == 200, response.text
@@ -47,29 +42,29 @@ async def give(caller: Caller, required: dict[str, Any], output: Any, **result: 
     return await caller.send("POST", path, json={"results": results})
 
 
-async def test_own_tools_run_and_the_client_continues_elsewhere(stack: RunningStack, shop: Caller) -> None:
+async def test_own_tools_run_and_the_client_continues_elsewhere(stack: RunningStack, caller: Caller) -> None:
     """The results come to another gateway; sent again they get the same reply, others are a conflict."""
-    required = await require_action(shop)
+    required = await require_action(caller)
     (call,) = required["client_tool_calls"]
     assert (call["name"], list(call["input"])) == ("show_map", ["place"])
-    other = shop.at(stack.environment.gateway_urls[1])
+    other = caller.at(stack.environment.gateway_urls[1])
     reply = await give(other, required, {"shown": "Ulm"})
     assert reply.status_code == 200, reply.text
     ran = {each["name"]: each["output"] for each in reply.json()["tool_calls"]}
     assert ran["show_map"] == '{"shown":"Ulm"}'
     assert len(ran) == 2
     assert "Ulm" in reply.json()["message"]["content"]
-    again = await give(shop, required, {"shown": "Ulm"})
+    again = await give(caller, required, {"shown": "Ulm"})
     assert again.json()["message"] == reply.json()["message"]
-    changed = await give(shop, required, {"shown": "Paris"})
+    changed = await give(caller, required, {"shown": "Paris"})
     assert (changed.status_code, changed.json()["code"]) == (409, "tool_result_conflict")
-    listed = await shop.get("/v1/approvals", conversation_id=required["conversation_id"])
+    listed = await caller.get("/v1/approvals", conversation_id=required["conversation_id"])
     assert listed.json()["data"] == []
 
 
 @pytest.mark.parametrize("form", [1, 2, "full"])
-async def test_streams_name_the_calls_and_go_on_after_the_results(shop: Caller, form: int | str) -> None:
-    async with shop.open_stream(ASK, form, **TOOLS) as response:
+async def test_streams_name_the_calls_and_go_on_after_the_results(caller: Caller, form: int | str) -> None:
+    async with caller.open_stream(ASK, form, **TOOLS) as response:
         trace_id = response.headers["X-Trace-Id"]
         events = [event async for event in events_of(response)]
     (call,) = [event for event in events if event["type"] == "client_tool_call"]
@@ -79,18 +74,18 @@ async def test_streams_name_the_calls_and_go_on_after_the_results(shop: Caller, 
     else:
         assert (events[-1]["type"], events[-1]["code"]) == ("error", "client_tools_required")
     path = f"/v1/chat/{trace_id}/tool_results"
-    unknown = await shop.send("POST", path, json={"results": [{"id": "tc_" + "0" * 32, "output": 1}]})
+    unknown = await caller.send("POST", path, json={"results": [{"id": "tc_" + "0" * 32, "output": 1}]})
     assert (unknown.status_code, unknown.json()["code"]) == (409, "tool_result_conflict")
-    reply = await shop.send("POST", path, json={"results": [{"id": call["id"], "output": "yes"}]})
+    reply = await caller.send("POST", path, json={"results": [{"id": call["id"], "output": "yes"}]})
     assert reply.status_code == 200, reply.text
-    stream = await read_events(shop, trace_id, form=form)
+    stream = await read_events(caller, trace_id, form=form)
     assert stream.count(b'"type":"client_tool_call"') == 1
     assert b'"type":"done"' in stream
 
 
-async def test_a_forced_client_tool_is_called_once(shop: Caller) -> None:
-    required = await require_action(shop, "Hello there", tool_choice="show_map")
-    reply = await give(shop, required, "No map here.", is_error=True)
+async def test_a_forced_client_tool_is_called_once(caller: Caller) -> None:
+    required = await require_action(caller, "Hello there", tool_choice="show_map")
+    reply = await give(caller, required, "No map here.", is_error=True)
     assert reply.status_code == 200, reply.text
     (ran,) = reply.json()["tool_calls"]
     assert (ran["name"], ran["is_error"]) == ("show_map", True)
@@ -122,13 +117,13 @@ async def test_approvals_of_a_round_come_before_its_client_tools(make_agent: Mak
 
 
 @pytest.mark.slow
-async def test_a_wait_for_a_client_outlives_every_service(stack: RunningStack, shop: Caller) -> None:
-    required = await require_action(shop)
+async def test_a_wait_for_a_client_outlives_every_service(stack: RunningStack, caller: Caller) -> None:
+    required = await require_action(caller)
     for name in stack.names():
         if name.rpartition("-")[0] in ("tool-runner", "orchestrator", "gateway", "projector"):
             stack.kill(name, signal.SIGKILL)
     await stack.wait_all_ready(SECONDS)
-    reply = await give(shop, required, "It shows Ulm.")
+    reply = await give(caller, required, "It shows Ulm.")
     assert reply.status_code == 200, reply.text
     assert "Ulm" in reply.json()["message"]["content"]
     assert [each["name"] for each in reply.json()["tool_calls"]].count("show_map") == 1
@@ -141,15 +136,15 @@ async def test_an_agent_may_refuse_client_tools(make_agent: MakeAgent) -> None:
     assert (await caller.chat("Hello")).status_code == 200
 
 
-async def test_tools_that_cannot_be_offered_are_400(shop: Caller) -> None:
-    ran = (await shop.chat("Where is my order ORD-1001?")).json()["tool_calls"][0]["name"]
+async def test_tools_that_cannot_be_offered_are_400(caller: Caller) -> None:
+    ran = (await caller.chat("Where is my order ORD-1001?")).json()["tool_calls"][0]["name"]
     for given, words in (
         ({"client_tools": [MAP | {"name": ran}]}, ran),
         ({"client_tools": [MAP, MAP]}, "one name"),
         ({"client_tools": [MAP], "tool_choice": "other"}, "tool_choice"),
         ({"client_tools": [MAP | {"input_schema": {"type": "array"}}]}, "input_schema"),
     ):
-        refused = await shop.chat("Hello", **given)
+        refused = await caller.chat("Hello", **given)
         assert refused.status_code == 400, (given, refused.text)
         assert words in refused.text
 
@@ -159,14 +154,14 @@ def data_of(stream: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-async def test_frontend_tools_of_ag_ui(shop: Caller) -> None:
+async def test_frontend_tools_of_ag_ui(caller: Caller) -> None:
     schema = MAP["input_schema"]
     tools = [{"name": "show_map", "description": "Show a place", "parameters": schema}]
     messages: list[Any] = [{"id": "1", "role": "user", "content": ASK}]
 
     async def run(run_id: str) -> list[dict[str, Any]]:
-        body = {"threadId": f"map-{shop.agent_id}", "runId": run_id, "messages": messages, "tools": tools}
-        response = await shop.send("POST", f"/ag-ui/v1/agents/{shop.agent_id}", json=body)
+        body = {"threadId": f"map-{caller.agent_id}", "runId": run_id, "messages": messages, "tools": tools}
+        response = await caller.send("POST", f"/ag-ui/v1/agents/{caller.agent_id}", json=body)
         assert response.status_code == 200, response.text
         return data_of(response.content)
 
@@ -187,13 +182,13 @@ async def test_frontend_tools_of_ag_ui(shop: Caller) -> None:
     assert "Ulm" in text
 
 
-async def test_application_tools_of_use_chat(shop: Caller) -> None:
+async def test_application_tools_of_use_chat(caller: Caller) -> None:
     tools = [{"name": "show_map", "inputSchema": MAP["input_schema"]}]
     question = {"role": "user", "parts": [{"type": "text", "text": ASK}]}
 
     async def send(*messages: Any) -> list[dict[str, Any]]:
-        body = {"id": f"map-{shop.agent_id}", "messages": messages, "clientTools": tools}
-        response = await shop.send("POST", f"/ai-sdk/v1/agents/{shop.agent_id}/chat", json=body)
+        body = {"id": f"map-{caller.agent_id}", "messages": messages, "clientTools": tools}
+        response = await caller.send("POST", f"/ai-sdk/v1/agents/{caller.agent_id}/chat", json=body)
         assert response.status_code == 200, response.text
         return data_of(response.content)
 
@@ -210,7 +205,7 @@ async def test_application_tools_of_use_chat(shop: Caller) -> None:
 
 @pytest.mark.parametrize("protocol", ["ai-sdk", "ag-ui", "openai"])
 async def test_a_result_before_a_new_message_is_refused_while_it_is_awaited(
-    shop: Caller, protocol: str
+    caller: Caller, protocol: str
 ) -> None:
     """The message would end the run and lose the result. Without it the result resumes the run."""
     name, said = f"late-{protocol}-{secrets.token_hex(4)}", {"role": "user", "content": ASK}
@@ -223,18 +218,18 @@ async def test_a_result_before_a_new_message_is_refused_while_it_is_awaited(
                     "id": name,
                     "clientTools": [tool | {"inputSchema": MAP["input_schema"]}],
                 }
-                path = f"/ai-sdk/v1/agents/{shop.agent_id}/chat"
+                path = f"/ai-sdk/v1/agents/{caller.agent_id}/chat"
             case "ag-ui":
                 body = {"threadId": name, "runId": secrets.token_hex(8), "state": {}, "context": []}
                 body |= {"tools": [tool | {"parameters": MAP["input_schema"]}], "forwardedProps": {}}
-                path = f"/ag-ui/v1/agents/{shop.agent_id}"
+                path = f"/ag-ui/v1/agents/{caller.agent_id}"
             case _:
                 function = tool | {"parameters": MAP["input_schema"]}
-                body = {"model": shop.agent_id, "tools": [{"type": "function", "function": function}]}
+                body = {"model": caller.agent_id, "tools": [{"type": "function", "function": function}]}
                 path = "/openai/v1/chat/completions"
         shown = [_write_message(protocol, index, each) for index, each in enumerate(messages)]
-        headers = {"X-Conversation-Id": name, "Authorization": f"Bearer {shop.headers['X-Api-Key']}"}
-        return await shop.send("POST", path, json={**body, "messages": shown}, headers=headers)
+        headers = {"X-Conversation-Id": name, "Authorization": f"Bearer {caller.headers['X-Api-Key']}"}
+        return await caller.send("POST", path, json={**body, "messages": shown}, headers=headers)
 
     asked = await send(said)
     (call_id,) = set(re.findall(r"tc_[0-9a-f]{32}", asked.text))

@@ -8,12 +8,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 
-from agentchat.ops import demo
+from agentchat.directory.agent_config import McpServer
 from tests.harness import RunningStack
-from tests.system.calling import Caller, events_of, pro
+from tests.system.calling import Caller, MakeAgent, events_of
 from tests.system.test_approvals import chat_to_pause as waiting_to_cancel
 from tests.system.test_approvals import decide, read_events, reply_of
 from tests.tool_runner.eliciting import GUESTS, NAME, Restaurant, open_restaurant
@@ -22,49 +21,28 @@ VERSIONS = ["2025-11-25", "2026-07-28"]
 SECONDS = 90.0
 
 
-class Town:
-    """A stack, and a restaurant of each version of the protocol."""
-
-    def __init__(
-        self, stack: RunningStack, restaurants: dict[str, Restaurant], http: httpx.AsyncClient
-    ) -> None:
-        self.stack = stack
-        self.restaurants = restaurants
-        self._http = http
-
-    async def agent(self, version: str, tool: str, given: dict[str, Any], **server: Any) -> Caller:
-        """One that calls the tool of that restaurant whatever it is told."""
-        found = self.stack.environment
-        made = await self._http.post(
-            f"{found.base_url}/admin/v1/agents",
-            json={
-                "account_id": demo.LOAD_ACCOUNT_ID,
-                "name": f"Waiter {version}",
-                "model": f"demo-shop-1?tool={tool}&input={quote(json.dumps(given))}",
-                "provider_key": "offline",
-                "mcp_servers": [{"name": "restaurant", "url": self.restaurants[version].url, **server}],
-            },
-            headers={"Authorization": f"Bearer {found.admin_token}"},
-        )
-        assert made.status_code == 201, made.text
-        return Caller(self._http, found.base_url, found.load_api_key, made.json()["id"])
-
-    async def restart_processes(self, *kinds: str) -> None:
-        """Every process of these kinds, killed and started again."""
-        for name in self.stack.names():
-            if name.rpartition("-")[0] in kinds:
-                self.stack.kill(name, signal.SIGKILL)
-        await self.stack.wait_all_ready(SECONDS)
-
-
 @pytest.fixture(scope="module")
-async def town(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[Town]:
+async def restaurants() -> AsyncIterator[dict[str, Restaurant]]:
+    """A restaurant of each version of the protocol."""
     async with AsyncExitStack() as opened:
-        restaurants = {
+        yield {
             version: await opened.enter_async_context(open_restaurant(newest=version == VERSIONS[1]))
             for version in VERSIONS
         }
-        yield Town(stack, restaurants, http)
+
+
+async def make_waiter(make_agent: MakeAgent, restaurant: Restaurant, tool: str, **given: Any) -> Caller:
+    """An agent that calls the tool of that restaurant whatever it is told."""
+    model = f"demo-shop-1?tool={tool}&input={quote(json.dumps(given))}"
+    return await make_agent(model, servers=(McpServer(name="restaurant", url=restaurant.url),))
+
+
+async def restart_processes(stack: RunningStack, *kinds: str) -> None:
+    """Every process of these kinds, killed and started again."""
+    for name in stack.names():
+        if name.rpartition("-")[0] in kinds:
+            stack.kill(name, signal.SIGKILL)
+    await stack.wait_all_ready(SECONDS)
 
 
 async def chat_to_pause(caller: Caller) -> dict[str, Any]:
@@ -99,10 +77,12 @@ async def until_decided(caller: Caller, conversation_id: str, count: int) -> lis
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_full_stream_has_the_progress_of_a_tool(town: Town, version: str) -> None:
-    restaurant = town.restaurants[version]
+async def test_a_full_stream_has_the_progress_of_a_tool(
+    make_agent: MakeAgent, restaurants: dict[str, Restaurant], version: str
+) -> None:
+    restaurant = restaurants[version]
     restaurant.served.clear()
-    caller = await town.agent(version, "cook", {})
+    caller = await make_waiter(make_agent, restaurant, "cook")
     events = []
     async with caller.open_stream("Soup, please.", "full") as response:
         async for event in events_of(response):
@@ -117,19 +97,20 @@ async def test_a_full_stream_has_the_progress_of_a_tool(town: Town, version: str
 
 
 @pytest.mark.slow
-async def test_approvals_outlive_the_death_of_every_service(town: Town, http: httpx.AsyncClient) -> None:
+async def test_approvals_outlive_the_death_of_every_service(
+    stack: RunningStack, caller: Caller, make_agent: MakeAgent, restaurants: dict[str, Restaurant]
+) -> None:
     """A call that waits to be allowed, and in each version of the protocol one that asks two questions."""
-    shop = pro(town.stack, http)
-    cancelling = await waiting_to_cancel(shop, 1038)
-    tables = [await Table.order_table(town, version) for version in VERSIONS]
-    await town.restart_processes("tool-runner", "orchestrator", "gateway", "projector")
-    assert (await decide(shop, cancelling["approvals"][0]["id"])).status_code == 200
+    cancelling = await waiting_to_cancel(caller, 1038)
+    tables = [await Table.order_table(make_agent, each) for each in restaurants.values()]
+    await restart_processes(stack, "tool-runner", "orchestrator", "gateway", "projector")
+    assert (await decide(caller, cancelling["approvals"][0]["id"])).status_code == 200
     for table in tables:
-        await table.give_guests(town.stack.environment.gateway_urls[1])
-    await town.restart_processes("tool-runner")
+        await table.give_guests(stack.environment.gateway_urls[1])
+    await restart_processes(stack, "tool-runner")
     for table in tables:
         await table.give_name()
-    read = await reply_of(shop, cancelling["trace_id"])
+    read = await reply_of(caller, cancelling["trace_id"])
     assert read.count(b'"type":"tool_call"') == 1
     assert b'"type":"done"' in read
 
@@ -145,9 +126,9 @@ class Table:
         self._name: dict[str, Any] = {}
 
     @classmethod
-    async def order_table(cls, town: Town, version: str) -> "Table":
-        caller = await town.agent(version, "book", {"day": "Monday"})
-        table = cls(caller, town.restaurants[version], await chat_to_pause(caller))
+    async def order_table(cls, make_agent: MakeAgent, restaurant: Restaurant) -> "Table":
+        caller = await make_waiter(make_agent, restaurant, "book", day="Monday")
+        table = cls(caller, restaurant, await chat_to_pause(caller))
         needed = table._guests
         assert (needed["tool"], needed["input"]) == ("book", {"day": "Monday"})
         assert needed["elicitation"]["message"] == GUESTS
@@ -182,16 +163,13 @@ class Table:
         assert (await caller.get(f"/v1/approvals/{approval_id}")).status_code == 404
 
 
-async def test_the_demos_shop_asks_for_a_country_that_nobody_has_said(
-    town: Town, http: httpx.AsyncClient
-) -> None:
-    shop = pro(town.stack, http)
-    response = await shop.chat("Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck")
+async def test_the_demos_shop_asks_for_a_country_that_nobody_has_said(caller: Caller) -> None:
+    response = await caller.chat("Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck")
     assert response.status_code == 409, response.text
     problem = response.json()
     (needed,) = problem["approvals"]
     assert needed["elicitation"]["message"] == "Change the shipping address: country?"
-    assert (await decide(shop, needed["id"], input={"country": "AT"})).status_code == 200
-    done = await next_of(shop, problem["trace_id"], needed["id"])
+    assert (await decide(caller, needed["id"], input={"country": "AT"})).status_code == 200
+    done = await next_of(caller, problem["trace_id"], needed["id"])
     (call,) = done["tool_calls"]
     assert json.loads(call["output"])["shipping_address"]["country"] == "AT"

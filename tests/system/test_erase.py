@@ -7,14 +7,10 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from agentchat.administration import admin_knowledge
-from agentchat.administration.admin_values import NewKnowledgeBase
 from agentchat.directory.agent_config import Retrieval
-from agentchat.knowledge.importing.drafts import Draft
-from agentchat.knowledge.importing.importer import import_document
 from agentchat.ops import demo
 from agentchat.runtime.postgres import acquire_connection, open_pool
-from tests.administrator import administrator
+from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 from tests.system.scanning import places_of
@@ -27,14 +23,13 @@ class Canary:
         words = [f"canary-{secrets.token_hex(8)}" for _ in range(4)]
         self.message, self.prompt, self.key, self.document = words
 
-    async def shelf(self, stack: RunningStack) -> Retrieval:
+    async def shelf(self, admin_api: AdminClient) -> Retrieval:
         """A knowledge base with the document."""
-        async with open_pool(stack.environment.database_url, role=None) as pool:
-            new = NewKnowledgeBase(account_id=demo.LOAD_ACCOUNT_ID, name="Canary")
-            base = await admin_knowledge.create(administrator(pool), new)
-            draft = Draft(name="valves", text=f"A zip that is stuck wants the oil {self.document}.")
-            await import_document(pool, demo.LOAD_ACCOUNT_ID, base.id, draft, note=administrator(pool).note)
-        return Retrieval(knowledge_base_id=base.id)
+        new = {"account_id": demo.LOAD_ACCOUNT_ID, "name": "Canary"}
+        base = (await admin_api.post("/knowledge_bases", new))["id"]
+        draft = {"name": "valves", "text": f"A zip that is stuck wants the oil {self.document}."}
+        await admin_api.post(f"/knowledge_bases/{base}/documents", draft)
+        return Retrieval(knowledge_base_id=base)
 
     async def places(self, stack: RunningStack) -> dict[str, set[str]]:
         """Where they stand, next to the table of the knowledge base itself."""
@@ -71,9 +66,9 @@ class Deleted:
 
 
 @pytest.fixture(scope="module")
-async def deletion(stack: RunningStack, make_agent: MakeAgent) -> Deleted:
+async def deletion(stack: RunningStack, make_agent: MakeAgent, http: httpx.AsyncClient) -> Deleted:
     canary, gateways = Canary(), stack.environment.gateway_urls
-    retrieval = await canary.shelf(stack)
+    retrieval = await canary.shelf(AdminClient(http, gateways[0], stack.environment.admin_token))
     one = await make_agent("demo-echo?tool=open_support_ticket", shop=True, retrieval=retrieval)
     other = one.at(gateways[1])
     question = f"Open a ticket for customer CUST-001 with this subject: zip {canary.message} is stuck."

@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from tests.gateway.admin import AdminClient
-from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, text_of
 
 # The provider is overloaded in mid-sentence, and again when the reply is continued.
@@ -17,28 +16,23 @@ KEY = "canary-key-of-the-fall-back"
 
 
 @pytest.fixture
-def admin(stack: RunningStack, http: httpx.AsyncClient) -> AdminClient:
-    return AdminClient(http, stack.environment.gateway_urls[0], stack.environment.admin_token)
-
-
-@pytest.fixture
-async def failing_agent(admin: AdminClient, make_agent: MakeAgent) -> Caller:
+async def failing_agent(admin_api: AdminClient, make_agent: MakeAgent) -> Caller:
     """An agent that an administrator has given a fall-back of another provider."""
     caller = await make_agent(BREAKS)
     fallback = {"provider": "openai", "model": WORKS, "provider_key": KEY}
-    changed = await admin.patch(f"/agents/{caller.agent_id}", {"fallbacks": [fallback]})
+    changed = await admin_api.patch(f"/agents/{caller.agent_id}", {"fallbacks": [fallback]})
     (shown,) = changed["fallbacks"]
     assert (shown["model"], shown["provider_key"]) == (WORKS, {"set": True, "last4": "back"})
-    checked = await admin.post(f"/agents/{caller.agent_id}/check", status=200)
+    checked = await admin_api.post(f"/agents/{caller.agent_id}/check", status=200)
     assert [each["code"] for each in checked["fallbacks"]] == ["ok"]
     itself = {"fallbacks": [{"provider": "anthropic", "model": BREAKS}]}
     path, code = f"/agents/{caller.agent_id}", "invalid_request"
-    assert await admin.refused("PATCH", path, itself, status=400, code=code) == ["fallbacks[0]"]
+    assert await admin_api.refused("PATCH", path, itself, status=400, code=code) == ["fallbacks[0]"]
     return caller
 
 
 async def test_a_reply_is_completed_by_the_fall_back_and_says_so(
-    admin: AdminClient, failing_agent: Caller, http: httpx.AsyncClient
+    admin_api: AdminClient, failing_agent: Caller, http: httpx.AsyncClient
 ) -> None:
     answer = (await failing_agent.chat("Hello")).json()
     assert (answer["message"]["content"], answer["model"]) == ("abcdefgh", WORKS)
@@ -57,11 +51,11 @@ async def test_a_reply_is_completed_by_the_fall_back_and_says_so(
     assert completion["choices"][0]["message"]["content"] == "abcdefgh"
     assert completion["model"] == failing_agent.agent_id, "clients know the agent by this name"
 
-    account = (await admin.get(f"/agents/{failing_agent.agent_id}"))["account_id"]
+    account = (await admin_api.get(f"/agents/{failing_agent.agent_id}"))["account_id"]
     models: list[str] = []
     async with asyncio.timeout(40):
         while not models:  # the sums follow the runs
-            lines = (await admin.get(f"/accounts/{account}/usage"))["lines"]
+            lines = (await admin_api.get(f"/accounts/{account}/usage"))["lines"]
             models = [line["model"] for line in lines if line["agent_id"] == failing_agent.agent_id]
             await asyncio.sleep(0.2)
     assert models == [WORKS]

@@ -2,46 +2,20 @@
 
 import asyncio
 import csv
-from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 from standardwebhooks import Webhook
 
-from agentchat.administration import Admin, admin_accounts, admin_keys, admin_usage
-from agentchat.administration.admin_values import Account, AccountChanges, NewAccount
-from agentchat.administration.admin_versions import create_agent
-from agentchat.administration.key_values import NewKey
+from agentchat.administration import Admin, admin_accounts, admin_usage
+from agentchat.administration.admin_values import AccountChanges
 from agentchat.console.frame.template_filters import format_money
-from agentchat.directory.agent_draft import AgentDraft
 from agentchat.runtime.postgres import acquire_connection
 from tests.console.pages import Browser
 from tests.harness import RunningStack
-from tests.system.calling import Caller
-from tests.webhooks.receiver import Receiver, open_receiver
+from tests.system.calling import Caller, MakeAccount
+from tests.webhooks.receiver import Receiver
 
 SECONDS = 60.0
-
-
-@pytest.fixture
-async def account(admin: Admin) -> Account:
-    return await admin_accounts.create(admin, NewAccount(name="Money", plan="Unlimited"))
-
-
-@pytest.fixture
-async def caller(stack: RunningStack, http: httpx.AsyncClient, admin: Admin, account: Account) -> Caller:
-    """A caller of an agent whose model costs 1 and 2 for a million tokens of input and output."""
-    key = (await admin_keys.create(admin, account.id, NewKey())).key
-    draft = AgentDraft(name="Echo", model="demo-echo", provider_key="offline")
-    async with acquire_connection(admin.pool, seconds=10) as conn:
-        agent = await create_agent(conn, admin.sealer, account.id, draft, actor="tests")
-    return Caller(http, stack.environment.base_url, key, agent)
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with open_receiver() as opened:
-        yield opened
 
 
 async def read_cost(caller: Caller, runs: int) -> float:
@@ -58,39 +32,42 @@ async def read_cost(caller: Caller, runs: int) -> float:
 
 
 async def test_a_cost_is_the_same_everywhere(
-    stack: RunningStack, admin: Admin, account: Account, caller: Caller
+    stack: RunningStack, admin: Admin, make_account: MakeAccount
 ) -> None:
+    """A million tokens of its model cost 1 for input and 2 for output."""
+    account_id, (caller,) = await make_account("Unlimited", "demo-echo")
     ada = caller.at(caller.base_url)
     ada.headers["X-User-Id"] = "ada"
     assert (await ada.chat("Hello.")).is_success
     cost = await read_cost(caller, 1)
     ledger = "SELECT cost::float8, first_token_ms FROM runs WHERE account_id = %s"
     async with acquire_connection(admin.pool) as conn:
-        [(found, first_token_ms)] = await (await conn.execute(ledger, [account.id])).fetchall()
+        [(found, first_token_ms)] = await (await conn.execute(ledger, [account_id])).fetchall()
     assert first_token_ms >= 0
     user = (await caller.get("/v1/users/ada")).json()
-    month = await admin_usage.get_month(admin, account.id)
-    [listed] = [each for each in await admin_usage.list_accounts(admin) if each.account_id == account.id]
+    month = await admin_usage.get_month(admin, account_id)
+    [listed] = [each for each in await admin_usage.list_accounts(admin) if each.account_id == account_id]
     [line] = month.lines
     assert cost == pytest.approx((line.input_tokens + 2 * line.output_tokens) / 1_000_000) != 0
     costs = [found, user["cost"], user["months"][0]["cost"], month.cost, line.cost, listed.cost]
     assert costs == pytest.approx([cost] * len(costs))
     async with Browser(str(stack.environment.console_url)) as browser:
-        for path in ("/accounts", f"/accounts/{account.id}", f"/accounts/{account.id}/user?user_id=ada"):
+        for path in ("/accounts", f"/accounts/{account_id}", f"/accounts/{account_id}/user?user_id=ada"):
             assert str(format_money(cost, "USD")) in await browser.open_page(path), path
         names, *rows = csv.reader((await browser.get("/accounts.csv")).text.splitlines())
-        [row] = [row for row in rows if row[names.index("account_id")] == account.id]
+        [row] = [row for row in rows if row[names.index("account_id")] == account_id]
         assert float(row[names.index("cost")]) == pytest.approx(cost)
 
 
 async def test_a_budget_warns_and_refuses(
-    admin: Admin, account: Account, caller: Caller, receiver: Receiver
+    admin: Admin, make_account: MakeAccount, receiver: Receiver
 ) -> None:
+    account_id, (caller,) = await make_account("Unlimited", "demo-echo")
     wanted = {"url": receiver.build_url("/money"), "events": ["budget.warning", "budget.exceeded"]}
     endpoint = (await caller.send("POST", "/v1/webhook_endpoints", json=wanted)).json()
     assert (await caller.chat("Hello.")).is_success
     budget = 1.2 * await read_cost(caller, 1)
-    await admin_accounts.change(admin, account.id, AccountChanges(monthly_budget=budget))
+    await admin_accounts.change(admin, account_id, AccountChanges(monthly_budget=budget))
     [warned] = await receiver.wait_until("/money", 1)
     assert (await caller.chat("Hello again.")).is_success, "a warning refuses nothing"
     _, exceeded = await receiver.wait_until("/money", 2)

@@ -4,12 +4,7 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 
-from agentchat.administration.admin_versions import change_agent
-from agentchat.directory.agent_draft import AgentChanges
-from agentchat.directory.secrets import Sealer
-from agentchat.ops import folder_secrets
-from agentchat.runtime.postgres import acquire_connection, open_pool
-from tests.harness import RunningStack
+from tests.gateway.admin import AdminClient
 from tests.system.calling import Caller, Event, MakeAgent, text_of
 
 MODEL = "demo-shop-1?think=1"
@@ -62,19 +57,14 @@ async def test_reasoning_is_streamed_apart_and_read_again(thinker: Caller) -> No
 
 
 async def test_an_old_run_shows_none_once_the_agent_hides_it(
-    make_agent: MakeAgent, stack: RunningStack
+    make_agent: MakeAgent, admin_api: AdminClient
 ) -> None:
     caller = await make_agent(MODEL, reasoning="summary")
     told = await caller.stream("Hello", form="full")
     async with open_client(caller) as client:
         response = await client.responses.create(model=caller.agent_id, input="Hello")
         assert [item.type for item in response.output] == ["reasoning", "message"]
-        sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
-        async with (
-            open_pool(stack.environment.database_url, role=None) as pool,
-            acquire_connection(pool, seconds=10) as conn,
-        ):
-            await change_agent(conn, sealer, caller.agent_id, AgentChanges(reasoning="hidden"), actor="tests")
+        await admin_api.patch(f"/agents/{caller.agent_id}", {"reasoning": "hidden"})
         again = [event for _, event in await read_events(caller, told[0]["trace_id"])]
         assert join_reasoning(told) == "The user asks: Hello"
         assert [event for event in again if event["type"] != "delta"] == [

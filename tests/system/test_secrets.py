@@ -11,6 +11,7 @@ import pytest
 
 from agentchat.ops import demo
 from agentchat.ops.folder_secrets import load_or_create_secrets
+from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.collector import Collector
@@ -55,6 +56,7 @@ class Plant:
     ) -> None:
         self.stack = stack
         self.http = http
+        self._admin_api = AdminClient(http, stack.environment.base_url, stack.environment.admin_token)
         self.planted = planted
         self.seen: list[str] = []
         self.traces: list[str] = []
@@ -75,40 +77,26 @@ class Plant:
         servers = [{"name": name, "url": url, **server} for name, url in self._urls.items()]
         made = await self.admin(
             "POST",
-            "agents",
+            "/agents",
             account_id=demo.LOAD_ACCOUNT_ID,
             name="Planted",
             model=model,
             provider_key=self.planted.provider_key,
             mcp_servers=servers,
         )
-        issued = [await self.issue_key("POST", f"accounts/{demo.LOAD_ACCOUNT_ID}/keys", name="planted")]
-        issued.append(await self.issue_key("POST", f"keys/{issued[0]['id']}/rotate"))
+        # These two answers alone show a key.
+        issued = [await self._admin_api.post(f"/accounts/{demo.LOAD_ACCOUNT_ID}/keys", {"name": "planted"})]
+        issued.append(await self._admin_api.post(f"/keys/{issued[0]['id']}/rotate", status=200))
         self.planted.issued += [one["key"] for one in issued]
         return Caller(self.http, self.stack.environment.base_url, issued[1]["key"], made["id"])
 
     async def admin(self, method: str, path: str, **body: Any) -> dict[str, Any]:
         """The admin API; what it answers is seen too."""
-        response = await self._admin(method, path, body)
+        response = await self._admin_api.send(method, path, body or None)
+        assert response.is_success, response.text
         self.saw(response)
         answer: dict[str, Any] = response.json()
         return answer
-
-    async def issue_key(self, method: str, path: str, **body: Any) -> dict[str, Any]:
-        """The one answer that shows a key."""
-        answer: dict[str, Any] = (await self._admin(method, path, body)).json()
-        return answer
-
-    async def _admin(self, method: str, path: str, body: dict[str, Any]) -> httpx.Response:
-        found = self.stack.environment
-        response = await self.http.request(
-            method,
-            f"{found.base_url}/admin/v1/{path}",
-            json=body or None,
-            headers={"Authorization": f"Bearer {found.admin_token}"},
-        )
-        assert response.is_success, response.text
-        return response
 
     async def ask(self, caller: Caller, message: str) -> list[dict[str, Any]]:
         """By each of the ways to ask; returns the events of form 2."""
@@ -197,7 +185,7 @@ def _read_logs(stack: RunningStack, service: str) -> str:
 async def _administer(plant: Plant, planted: Planted) -> None:
     """What an administrator does with secrets, and where one would look for them."""
     caller = await plant.agent("demo-echo")
-    agent = f"agents/{caller.headers['X-Agent-Id']}"
+    agent = f"/agents/{caller.headers['X-Agent-Id']}"
     changed = {"provider_key": f"{planted.provider_key}", "name": "Planted again"}
     await plant.admin("PATCH", agent, **changed)
     for path in (
@@ -205,12 +193,12 @@ async def _administer(plant: Plant, planted: Planted) -> None:
         f"{agent}/versions",
         f"{agent}/versions/1",
         f"{agent}/mcp_servers/indiscreet",
-        "audit",
+        "/audit",
     ):
         await plant.admin("GET", path)
     await plant.admin("POST", f"{agent}/versions/1/restore")
     await plant.admin("POST", f"{agent}/check")
-    await plant.admin("GET", f"accounts/{demo.LOAD_ACCOUNT_ID}/keys")
+    await plant.admin("GET", f"/accounts/{demo.LOAD_ACCOUNT_ID}/keys")
 
 
 async def _knock(plant: Plant, planted: Planted) -> None:

@@ -2,20 +2,11 @@
 
 import asyncio
 
-import httpx
-
-from agentchat.administration import Admin, admin_accounts, admin_keys, admin_plans, admin_usage
-from agentchat.administration.admin_values import NewAccount, PlanChanges
-from agentchat.administration.admin_versions import create_agent
-from agentchat.administration.key_values import NewKey
+from agentchat.administration import Admin, admin_plans, admin_usage
+from agentchat.administration.admin_values import PlanChanges
 from agentchat.conversations.event_store.log import Log, sum_bytes
-from agentchat.directory.agent_draft import AgentDraft
-from agentchat.directory.secrets import Sealer
-from agentchat.ops import folder_secrets
-from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.administrator import plan_with, put_plan
-from tests.harness import RunningStack
-from tests.system.calling import Caller
+from tests.system.calling import Caller, MakeAccount
 
 PLAN = plan_with("Stored", storage_bytes=1_000_000)
 LONG = "Where is my order? " * 1_000
@@ -55,29 +46,21 @@ async def until_there_is_room(caller: Caller) -> str:
 
 
 async def test_copies_count_too_and_what_is_deleted_makes_room(
-    stack: RunningStack, http: httpx.AsyncClient
+    admin: Admin, make_account: MakeAccount
 ) -> None:
-    sealer = Sealer.from_setting(folder_secrets.load_or_create_secrets(stack.folder.secrets).secret_key)
-    async with open_pool(stack.environment.database_url) as pool:
-        admin = Admin(pool=pool, sealer=sealer, actor="tests")
-        await put_plan(pool, PLAN)
-        account = (await admin_accounts.create(admin, NewAccount(name="Stored", plan=PLAN.name))).id
-        key = (await admin_keys.create(admin, account, NewKey())).key
-        draft = AgentDraft(name="Echo", model="demo-echo", provider_key="offline")
-        async with acquire_connection(pool, seconds=10) as conn:
-            agent = await create_agent(conn, sealer, account, draft, actor="tests")
-        caller = Caller(http, stack.environment.base_url, key, agent)
+    await put_plan(admin.pool, PLAN)
+    account, (caller,) = await make_account(PLAN.name, "demo-echo")
 
-        thread = (await caller.chat(LONG)).json()["message"]["conversation_id"]
-        one = await wait_for_stored_bytes(admin, account, thread)
-        forked = await caller.send("POST", f"/v1/conversations/{thread}/fork")
-        assert forked.status_code == 201, forked.text
-        fork = forked.json()["conversation_id"]
-        both = await wait_for_stored_bytes(admin, account, thread, fork)
-        assert both > 2 * one, "a copy also says what it is one of"
+    thread = (await caller.chat(LONG)).json()["message"]["conversation_id"]
+    one = await wait_for_stored_bytes(admin, account, thread)
+    forked = await caller.send("POST", f"/v1/conversations/{thread}/fork")
+    assert forked.status_code == 201, forked.text
+    fork = forked.json()["conversation_id"]
+    both = await wait_for_stored_bytes(admin, account, thread, fork)
+    assert both > 2 * one, "a copy also says what it is one of"
 
-        await admin_plans.change(admin, PLAN.name, PlanChanges(storage_bytes=both))
-        for each in (thread, fork, *await until_full(caller)):
-            assert (await caller.delete(each)).status_code == 204
-        left = await until_there_is_room(caller)
-        assert await wait_for_stored_bytes(admin, account, left) < one
+    await admin_plans.change(admin, PLAN.name, PlanChanges(storage_bytes=both))
+    for each in (thread, fork, *await until_full(caller)):
+        assert (await caller.delete(each)).status_code == 204
+    left = await until_there_is_room(caller)
+    assert await wait_for_stored_bytes(admin, account, left) < one

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner
 
+from agentchat.ops import demo
 from agentchat.ops.main import app
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
@@ -41,13 +42,6 @@ async def _read_until_counted(caller: Caller, user: str, conversations: int) -> 
                 if details["months"]:
                     return details
             await asyncio.sleep(0.1)
-
-
-async def _read_account(stack: RunningStack, one: Caller) -> str:
-    headers = {"Authorization": f"Bearer {stack.environment.admin_token}"}
-    found = await one.http.get(f"{one.base_url}/admin/v1/agents/{one.agent_id}", headers=headers)
-    account_id: str = found.json()["account_id"]
-    return account_id
 
 
 def run_admin(stack: RunningStack, *arguments: str) -> str:
@@ -91,7 +85,7 @@ async def test_a_user_is_listed_exported_and_deleted(stack: RunningStack, one: C
     expected = {"conversation": 2, "message": 4, "tool_call": 2, "feedback": 1}
     assert {kind: kinds.count(kind) for kind in expected} == expected
     assert lines[-1]["conversations"] == 2
-    path = f"/accounts/{(await _read_account(stack, one))}/users/{user}"
+    path = f"/accounts/{demo.LOAD_ACCOUNT_ID}/users/{user}"
     printed = await asyncio.to_thread(run_admin, stack, "GET", f"{path}/export")
     assert printed.splitlines() == exported, "the command line prints the lines as they are"
     assert name in await asyncio.to_thread(run_admin, stack, "GET", path)

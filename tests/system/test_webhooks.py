@@ -5,48 +5,29 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from standardwebhooks import Webhook
 
 from tests.harness import RunningStack
 from tests.system.calling import Caller
-from tests.webhooks.receiver import Receiver, open_receiver
+from tests.webhooks.receiver import Receiver
 
+_ENDPOINTS = "/v1/webhook_endpoints"
 _RECEIVE = Path(__file__).parents[2] / "examples" / "webhooks" / "receive.py"
 
 
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with open_receiver() as opened:
-        yield opened
-
-
-async def _call(stack: RunningStack, http: httpx.AsyncClient, method: str, path: str, **given: Any) -> Any:
-    found = stack.environment
-    answer = await http.request(
-        method,
-        f"{found.base_url}/v1/webhook_endpoints{path}",
-        headers={"X-Api-Key": found.api_key},
-        **given,
-    )
-    answer.raise_for_status()
-    return answer.json() if answer.content else None
-
-
 async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
-    stack: RunningStack, http: httpx.AsyncClient, caller: Caller, receiver: Receiver
+    stack: RunningStack, caller: Caller, receiver: Receiver
 ) -> None:
     wanted = {"url": receiver.build_url("/hook"), "events": ["run.completed"], "payload": "full"}
-    made = await _call(stack, http, "POST", "", json=wanted)
-    tested = await _call(stack, http, "POST", f"/{made['id']}/test", json={})
+    made = (await caller.send("POST", _ENDPOINTS, json=wanted)).json()
+    address = f"{_ENDPOINTS}/{made['id']}"
+    tested = (await caller.send("POST", f"{address}/test", json={})).json()
     async with asyncio.timeout(100):
         while not tested["attempts"]:  # a busy machine takes longer than the answer waits
-            tested = await _call(stack, http, "GET", f"/{made['id']}/deliveries/{tested['id']}")
+            tested = (await caller.get(f"{address}/deliveries/{tested['id']}")).json()
             await asyncio.sleep(0.1)
     assert (tested["status"], tested["attempts"][0]["status"]) == ("delivered", 204)
     await stack.wait_ready("projector-1")
@@ -55,26 +36,27 @@ async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
     _, got = await receiver.wait_until("/hook", 2)
     message = Webhook(made["secret"]).verify(got.body, got.headers)
     assert message["data"]["message"] == answer.json()["message"]
-    await _call(stack, http, "DELETE", f"/{made['id']}")
+    assert (await caller.send("DELETE", address)).is_success
 
 
 @pytest.mark.slow
 async def test_a_wiped_nats_loses_nothing_that_is_owed(
-    stack: RunningStack, http: httpx.AsyncClient, caller: Caller, receiver: Receiver
+    stack: RunningStack, caller: Caller, receiver: Receiver
 ) -> None:
     wanted = {"url": receiver.build_url("/wiped"), "events": ["run.completed"]}
-    made = await _call(stack, http, "POST", "", json=wanted)
-    await _call(stack, http, "PATCH", f"/{made['id']}", json={"disabled": True})
+    made = (await caller.send("POST", _ENDPOINTS, json=wanted)).json()
+    address = f"{_ENDPOINTS}/{made['id']}"
+    assert (await caller.send("PATCH", address, json={"disabled": True})).is_success
     owed = [(await caller.chat(f"Before {number}")).json()["conversation_id"] for number in range(3)]
     stack.kill("nats", signal.SIGSTOP)
     shutil.rmtree(stack.folder.nats / "jetstream")
     stack.kill("nats")
     await stack.wait_all_ready()
-    await _call(stack, http, "PATCH", f"/{made['id']}", json={"disabled": False})
+    assert (await caller.send("PATCH", address, json={"disabled": False})).is_success
     owed += [(await caller.chat(f"After {number}")).json()["conversation_id"] for number in range(3)]
     got = await receiver.wait_until("/wiped", len(owed))
     assert {each.message["data"]["conversation_id"] for each in got} == set(owed)
-    await _call(stack, http, "DELETE", f"/{made['id']}")
+    assert (await caller.send("DELETE", address)).is_success
 
 
 @pytest.mark.slow

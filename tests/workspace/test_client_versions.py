@@ -10,7 +10,7 @@ _LOCKED = {
     "openai": ROOT / "requirements.lock",
     "standardwebhooks": ROOT / "requirements.lock",
     "openapi-python-client": _SYSTEM / "generated_clients/requirements.lock",
-    "langchain-openai": _SYSTEM / "test_openai_clients.py",
+    "langchain-openai": _SYSTEM / "test_foreign_clients.py",
 }
 
 
