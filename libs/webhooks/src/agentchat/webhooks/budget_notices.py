@@ -4,18 +4,20 @@ Run by `projector.worker`. The id of a delivery follows from its endpoint, month
 each is queued once, whoever looks and however often.
 """
 
+from datetime import datetime, timedelta
+
 import msgspec
 
 from agentchat.contracts.webhooks import BudgetData, EventType, derive_webhook_id
 from agentchat.conversations.database import read_server_time
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks.delivery_queue import INSERT_READY
-from agentchat.webhooks.webhook_bodies import encode_body
+from agentchat.webhooks.webhook_bodies import encode_body, format_time
 
 POLL_SECONDS = 10.0
 SHARES: dict[EventType, float] = {"budget.warning": 0.8, "budget.exceeded": 1.0}
 _SECONDS = 60.0
-_LOOK_BACK = "10 minutes"
+_LOOK_BACK = timedelta(minutes=10)
 """Users with a run that ended within it are looked at; for a new budget or endpoint, all of the month."""
 
 
@@ -39,7 +41,8 @@ class BudgetNotices:
     async def step(self) -> bool:
         """Queue what is due; always False, there is no more. Raises DatabaseUnavailable."""
         now = await read_server_time(self._pool)
-        named = {"month": now[:7], "back": _LOOK_BACK, "types": list(SHARES), "share": min(SHARES.values())}
+        recent = format_time(datetime.fromisoformat(now) - _LOOK_BACK)
+        named = {"month": now[:7], "recent": recent, "types": list(SHARES), "share": min(SHARES.values())}
         async with acquire_connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
             watched = set(await (await conn.execute(_WATCHED, named)).fetchall())
             named["new"] = [row[0] for row in watched - self._seen]
@@ -90,9 +93,8 @@ WITH watched AS (
       FROM watched, LATERAL (
            SELECT DISTINCT user_id FROM runs
             WHERE runs.account_id = watched.account_id AND user_id IS NOT NULL
-              AND ended_at >= greatest(%(month)s::text, to_char(
-                  clock_timestamp() AT TIME ZONE 'UTC' - CASE WHEN endpoint_id = ANY (%(new)s)
-                  THEN interval '31 days' ELSE %(back)s::interval END, 'YYYY-MM-DD"T"HH24:MI:SS'))
+              AND ended_at >= CASE WHEN endpoint_id = ANY (%(new)s) THEN %(month)s
+                                   ELSE greatest(%(month)s, %(recent)s) END
            ) AS recent
      WHERE user_monthly_budget IS NOT NULL
 )

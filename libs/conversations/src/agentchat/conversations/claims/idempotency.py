@@ -250,5 +250,5 @@ DELETE FROM idempotency_keys WHERE account_id = %s AND key = %s AND trace_id = %
 _FORGET = """
 DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM idempotency_keys
-     WHERE created_at <= clock_timestamp() - make_interval(hours => %s) LIMIT %s))
+     WHERE created_at <= (SELECT clock_timestamp() - make_interval(hours => %s)) LIMIT %s))
 """

@@ -102,7 +102,8 @@ _LAST = "SELECT position FROM projection_positions WHERE name = %s"
 # By the index of times, which the planner would not take for the minimum alone.
 _KEPT_FROM = """
 WITH kept AS MATERIALIZED (
-    SELECT notification_id FROM conversation_events WHERE at >= clock_timestamp() - make_interval(days => %s)
+    SELECT notification_id FROM conversation_events
+     WHERE at >= (SELECT clock_timestamp() - make_interval(days => %s))
 )
 SELECT coalesce((SELECT min(notification_id) - 1 FROM kept),
                 (SELECT max(notification_id) FROM conversation_events), 0)

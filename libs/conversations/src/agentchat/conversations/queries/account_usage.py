@@ -60,9 +60,10 @@ async def read_current_month(pool: Pool) -> str:
     return (await read_server_time(pool))[:7]
 
 
+# The clock is read once, in a query of its own: else it would be read for each row, and no index used.
 _TODAY = """
 SELECT coalesce(sum(cost), 0)::float8, coalesce(sum(unpriced), 0)::bigint FROM usage_by_day
- WHERE day = to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD')
+ WHERE day = (SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD'))
 """
 
 _OF_USER = """
@@ -70,7 +71,7 @@ SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'),
        coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)::bigint,
        coalesce(sum(cost), 0)::float8
   FROM runs WHERE account_id = %s AND user_id = %s
-   AND ended_at >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM')
+   AND ended_at >= (SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'))
 """
 
 _FIGURES = """
@@ -79,5 +80,6 @@ SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'),
        coalesce(sum(cost), 0)::float8,
        (SELECT coalesce(sum(bytes), 0) FROM conversations WHERE account_id = %(account_id)s)::bigint
   FROM usage_by_day
- WHERE account_id = %(account_id)s AND day >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM')
+ WHERE account_id = %(account_id)s
+   AND day >= (SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'))
 """

@@ -16,7 +16,8 @@ SELECT (SELECT count(*) FROM runs WHERE ended_at IS NULL),
 SELECT coalesce(code, 'unknown'), count(*), max(ended_at)
   FROM runs
  WHERE state = 'failed'
-   AND ended_at >= to_char((clock_timestamp() - make_interval(secs => %s)) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+   AND ended_at >= (SELECT to_char((clock_timestamp() - make_interval(secs => %s)) AT TIME ZONE 'UTC',
+                                   'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
  GROUP BY code ORDER BY count(*) DESC, code
 
 -- name: read_models
