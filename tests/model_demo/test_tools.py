@@ -48,6 +48,42 @@ ASKED = [
             )
         ],
     ),
+    ("Order 1027 has not arrived yet!!", [("track_shipment", {"order_id": "ORD-1027"})]),
+    ("Please cancel order ORD-1032, I changed my mind", [("cancel_order", {"order_id": "ORD-1032"})]),
+    (
+        "Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck, AT",
+        [
+            (
+                "update_shipping_address",
+                {
+                    "order_id": "ORD-1030",
+                    "street": "Seeweg 14",
+                    "postal_code": "6020",
+                    "city": "Innsbruck",
+                    "country": "AT",
+                },
+            )
+        ],
+    ),
+    (
+        "Show me the last 3 orders of CUST-001",
+        [("list_customer_orders", {"customer_id": "CUST-001", "limit": 3})],
+    ),
+    ("Sales per month", [("get_sales_trend", {"interval": "month"})]),
+    ("Draw a chart of our sales per day", [("get_sales_trend", {"interval": "day", "chart": True})]),
+    (
+        "Alternatives to PRD-124 under 50 euros",
+        [("find_similar_products", {"product_id": "PRD-124", "max_price": 50})],
+    ),
+    (
+        "What is the difference between PRD-110 and PRD-111?",
+        [("compare_products", {"product_ids": ["PRD-110", "PRD-111"]})],
+    ),
+    ("How do I return something?", [("search_help_articles", {"query": "How do I return something"})]),
+    (
+        "Add this to TCK-503: please hurry",
+        [("add_ticket_comment", {"ticket_id": "TCK-503", "message": "please hurry"})],
+    ),
     ("Hello there!", []),
     ("My name is Ada.", []),
     ("Tell me a joke", []),
@@ -73,26 +109,17 @@ async def test_parallel_calls_have_ids_of_their_own(ask: Ask, tools: Tools) -> N
     assert get_text(answer) == "Let me look up ORD-1001 and ORD-1002 for you.\n\n"
 
 
-async def test_one_call_at_a_time_where_the_client_wants_that(ask: Ask, tools: Tools) -> None:
-    choice = {"type": "auto", "disable_parallel_tool_use": True}
-    answer = await ask("Where are ORD-1001 and ORD-1002?", tools=tools, tool_choice=choice)
-    assert list_calls(answer) == [("track_shipment", {"order_id": "ORD-1001"})]
-
-
-async def test_tool_choice_any_calls_a_tool_whatever_is_said(ask: Ask, tools: Tools) -> None:
-    answer = await ask("Hello", tools=tools, tool_choice={"type": "any"})
-    assert list_calls(answer) == [("get_order", {"order_id": "ORD-1028"})]
-    fitting = await ask("Where is ORD-1003?", tools=tools, tool_choice={"type": "any"})
-    assert list_calls(fitting) == [("track_shipment", {"order_id": "ORD-1003"})]
-
-
-async def test_tool_choice_tool_calls_that_tool_with_an_input_that_fits(ask: Ask, tools: Tools) -> None:
-    answer = await ask(
+CHOICES: list[tuple[str, dict[str, Any], tuple[str, dict[str, Any]]]] = [
+    (
+        "Where are ORD-1001 and ORD-1002?",
+        {"type": "auto", "disable_parallel_tool_use": True},
+        ("track_shipment", {"order_id": "ORD-1001"}),
+    ),
+    ("Hello", {"type": "any"}, ("get_order", {"order_id": "ORD-1028"})),
+    ("Where is ORD-1003?", {"type": "any"}, ("track_shipment", {"order_id": "ORD-1003"})),
+    (
         "The zip is broken, says CUST-004.",
-        tools=tools,
-        tool_choice={"type": "tool", "name": "open_support_ticket"},
-    )
-    assert list_calls(answer) == [
+        {"type": "tool", "name": "open_support_ticket"},
         (
             "open_support_ticket",
             {
@@ -101,8 +128,16 @@ async def test_tool_choice_tool_calls_that_tool_with_an_input_that_fits(ask: Ask
                 "message": "The zip is broken, says CUST-004.",
                 "category": "other",
             },
-        )
-    ]
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "choice", "expected"), CHOICES)
+async def test_one_call_is_made_as_the_client_chooses(
+    ask: Ask, tools: Tools, message: str, choice: dict[str, Any], expected: tuple[str, dict[str, Any]]
+) -> None:
+    assert list_calls(await ask(message, tools=tools, tool_choice=choice)) == [expected]
 
 
 async def test_tool_choice_none_calls_nothing(ask: Ask, tools: Tools) -> None:
@@ -132,50 +167,3 @@ async def test_an_id_spoken_of_earlier_is_remembered(ask: Ask, tools: Tools) -> 
         {"role": "user", "content": "And where is it now?"},
     ]
     assert list_calls(await ask(told, tools=tools)) == [("track_shipment", {"order_id": "ORD-1028"})]
-
-
-QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
-    ("Order 1027 has not arrived yet!!", "track_shipment", {"order_id": "ORD-1027"}),
-    ("Please cancel order ORD-1032, I changed my mind", "cancel_order", {"order_id": "ORD-1032"}),
-    (
-        "Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck, AT",
-        "update_shipping_address",
-        {
-            "order_id": "ORD-1030",
-            "street": "Seeweg 14",
-            "postal_code": "6020",
-            "city": "Innsbruck",
-            "country": "AT",
-        },
-    ),
-    (
-        "Show me the last 3 orders of CUST-001",
-        "list_customer_orders",
-        {"customer_id": "CUST-001", "limit": 3},
-    ),
-    ("Sales per month", "get_sales_trend", {"interval": "month"}),
-    ("Draw a chart of our sales per day", "get_sales_trend", {"interval": "day", "chart": True}),
-    (
-        "Alternatives to PRD-124 under 50 euros",
-        "find_similar_products",
-        {"product_id": "PRD-124", "max_price": 50},
-    ),
-    (
-        "What is the difference between PRD-110 and PRD-111?",
-        "compare_products",
-        {"product_ids": ["PRD-110", "PRD-111"]},
-    ),
-    ("How do I return something?", "search_help_articles", {"query": "How do I return something"}),
-    (
-        "Add this to TCK-503: please hurry",
-        "add_ticket_comment",
-        {"ticket_id": "TCK-503", "message": "please hurry"},
-    ),
-]
-
-
-@pytest.mark.parametrize(("question", "name", "given"), QUESTIONS, ids=[asked for asked, _, _ in QUESTIONS])
-async def test_a_question_finds_its_tool(
-    ask: Ask, tools: Tools, question: str, name: str, given: dict[str, Any]
-) -> None:
-    assert list_calls(await ask(question, tools=tools)) == [(name, given)]

@@ -239,11 +239,9 @@ async def test_nobody_else_sees_or_changes_anything(askers: Mapping[str, Asker])
             for name in ("ada", "account"):
                 status, _ = await _answer(askers[name], method, path, body, mine)
                 assert status == 200, (name, path)
-    messages = (
-        await askers["ada"].send("GET", f"/v1/conversations/{mine['conversation_id']}/messages")
-    ).json()
-    assert len(messages["data"]) == 2, "nothing was added, taken away or said of it"
-    assert "feedback" not in messages["data"][1]
+    messages = await _read_messages(askers["ada"], mine["conversation_id"])
+    assert len(messages) == 2, "nothing was added, taken away or said of it"
+    assert "feedback" not in messages[1]
     denied = f"/v1/approvals/{mine['approval_id']}/decision"
     assert (await askers["ada"].send("POST", denied, {"decision": "denied"})).status_code == 200
     gone = await askers["account"].send("DELETE", f"/v1/conversations/{mine['conversation_id']}")
@@ -258,12 +256,15 @@ async def test_lists_have_the_users_own_alone(askers: Mapping[str, Asker]) -> No
         rows = (await askers[name].send("GET", path)).json()["data"]
         return {row[field] for row in rows} & {*mine.values(), *theirs.values()}
 
+    async def wait_for_both(path: str, field: str) -> None:
+        async with asyncio.timeout(60):
+            while len(await list_ids("account", path, field)) < 2:  # noqa: ASYNC110 - lists lag
+                await asyncio.sleep(0.1)
+
     found = "/v1/conversations?external_id=ticket-1&limit=100"
     expected = {"ada": {mine["conversation_id"]}, "bob": {theirs["conversation_id"]}}
     expected |= {"account": expected["ada"] | expected["bob"], "another account": set(), "another ada": set()}
-    async with asyncio.timeout(60):
-        while len(await list_ids("account", found, "conversation_id")) < 2:  # noqa: ASYNC110 - lists lag
-            await asyncio.sleep(0.1)
+    await wait_for_both(found, "conversation_id")
     for name, own in expected.items():
         assert await list_ids(name, found, "conversation_id") == own
     assert await list_ids("account", f"{found}&user_id=bob", "conversation_id") == expected["bob"]
@@ -272,9 +273,7 @@ async def test_lists_have_the_users_own_alone(askers: Mapping[str, Asker]) -> No
     assert await list_ids("bob", f"{found}&cursor={first}", "conversation_id") <= expected["bob"]
     approvals = {"ada": {mine["approval_id"]}, "bob": {theirs["approval_id"]}, "another ada": set()}
     approvals["account"] = approvals["ada"] | approvals["bob"]
-    async with asyncio.timeout(60):
-        while len(await list_ids("account", "/v1/approvals?limit=100", "id")) < 2:  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.1)
+    await wait_for_both("/v1/approvals?limit=100", "id")
     for name, own in approvals.items():
         assert await list_ids(name, "/v1/approvals?limit=100", "id") == own
 

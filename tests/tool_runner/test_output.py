@@ -34,41 +34,51 @@ def _render(*texts: str, structured: Any = None, is_error: bool = False) -> str:
     return render_result(CallToolResult(content=blocks, structured_content=structured, is_error=is_error))
 
 
-@pytest.mark.parametrize(
-    "structured", [{"status": "shipped"}, [1, 2], 7, "x", False, [], 0, {"a": {"b": None}}]
-)
-@pytest.mark.parametrize("texts", [["The file."], ["one", "two"], ['{"status": "lost"}']])
-def test_text_and_structured_content_both_reach_the_model(texts: list[str], structured: Any) -> None:
-    assert json.loads(_render(*texts, structured=structured)) == {
-        "text": "\n".join(texts),
-        "structured": structured,
-    }
+_STRUCTURED: list[Any] = [{"status": "shipped"}, [1, 2], 7, "x", False, [], 0, {"a": {"b": None}}]
+_REPEATED: list[tuple[list[str], Any]] = [
+    ([], {"a": 1}),
+    ([""], {"a": 1}),
+    (['{"a": 1}'], {"a": 1}),
+    (['{ "a":1.0 }'], {"a": 1}),
+    (["[1, 2]"], [1, 2]),
+    (["[1, 2]"], {"result": [1, 2]}),
+    (["1", "2"], {"result": [1, 2]}),
+    (["42"], {"result": 42}),
+    (["It is fine."], {"result": "It is fine."}),
+    (["42"], {"result": "42"}),
+]
 
 
 @pytest.mark.parametrize(
-    ("texts", "structured"),
+    ("texts", "structured", "output"),
     [
-        ([], {"a": 1}),
-        ([""], {"a": 1}),
-        (['{"a": 1}'], {"a": 1}),
-        (['{ "a":1.0 }'], {"a": 1}),
-        (["[1, 2]"], [1, 2]),
-        (["[1, 2]"], {"result": [1, 2]}),
-        (["1", "2"], {"result": [1, 2]}),
-        (["42"], {"result": 42}),
-        (["It is fine."], {"result": "It is fine."}),
-        (["42"], {"result": "42"}),
+        *(
+            (texts, structured, {"text": "\n".join(texts), "structured": structured})
+            for texts in (["The file."], ["one", "two"], ['{"status": "lost"}'])
+            for structured in _STRUCTURED
+        ),
+        *((texts, structured, structured) for texts, structured in _REPEATED),
+        (["The file."], {}, {"text": "The file."}),
+        (["one", "two"], {}, {"text": "one\ntwo"}),
+        ([], {}, {}),
+        *(
+            ([text], None, {"text": text})
+            for text in ("It has shipped.", "", "{", "NaN", "{'a': 1}", "1e999", "01", "{} {}")
+        ),
+        (["one", '{"two": 2}'], None, {"text": 'one\n{"two": 2}'}),
+        ([], None, {"text": ""}),
     ],
 )
-def test_repeated_content_is_shown_once(texts: list[str], structured: Any) -> None:
-    assert json.loads(_render(*texts, structured=structured)) == structured
+def test_all_that_a_tool_says_is_shown_once(texts: list[str], structured: Any, output: Any) -> None:
+    assert json.loads(_render(*texts, structured=structured)) == output
 
 
-def test_empty_structured_content_hides_nothing() -> None:
-    assert json.loads(_render("The file.", structured={})) == {"text": "The file."}
-    assert json.loads(_render("one", "two", structured={})) == {"text": "one\ntwo"}
-    assert _render('{"a":1}', structured={}) == '{"a":1}'
-    assert _render(structured={}) == "{}"
+@pytest.mark.parametrize("structured", [None, {}])
+@pytest.mark.parametrize(
+    "text", ['{"status": "shipped"}', "[1, 2]", "42", '"x"', "true", "null", ' {"a":1}\n']
+)
+def test_a_single_text_that_is_json_stays_as_it_is(text: str, structured: Any) -> None:
+    assert _render(text, structured=structured) == text
 
 
 def test_attachments_stand_beside_structured_content() -> None:
@@ -79,26 +89,6 @@ def test_attachments_stand_beside_structured_content() -> None:
         "attachments": [{"type": "image", "mime_type": "image/png", "bytes": 3}],
         "structured": {"a": 1},
     }
-
-
-@pytest.mark.parametrize(
-    "text", ['{"status": "shipped"}', "[1, 2]", "42", '"x"', "true", "null", ' {"a":1}\n']
-)
-def test_a_single_text_that_is_json_stays_as_it_is(text: str) -> None:
-    assert _render(text) == text
-
-
-@pytest.mark.parametrize("text", ["It has shipped.", "", "{", "NaN", "{'a': 1}", "1e999", "01", "{} {}"])
-def test_any_other_single_text_is_wrapped(text: str) -> None:
-    assert json.loads(_render(text)) == {"text": text}
-
-
-def test_several_texts_are_joined() -> None:
-    assert json.loads(_render("one", '{"two": 2}')) == {"text": 'one\n{"two": 2}'}
-
-
-def test_no_content_is_an_empty_text() -> None:
-    assert _render() == '{"text":""}'
 
 
 def test_images_and_resources_are_described_not_repeated() -> None:
@@ -129,16 +119,20 @@ def test_images_and_resources_are_described_not_repeated() -> None:
     }
 
 
-def test_an_error_is_an_error_with_the_tools_own_words() -> None:
-    assert json.loads(_render("No such order.", is_error=True)) == {"error": "No such order."}
-    assert json.loads(_render("one", "two", is_error=True)) == {"error": "one\ntwo"}
-    assert json.loads(_render(structured={"code": 4}, is_error=True)) == {"error": '{"code":4}'}
-    assert json.loads(_render("No.", structured={"code": 4}, is_error=True)) == {"error": 'No.\n{"code":4}'}
-    assert json.loads(_render('{"code": 4}', structured={"code": 4}, is_error=True)) == {
-        "error": '{"code": 4}'
-    }
-    assert json.loads(_render("No.", structured={}, is_error=True)) == {"error": "No."}
-    assert json.loads(_render(is_error=True)) == {"error": "The tool failed without saying why."}
+@pytest.mark.parametrize(
+    ("texts", "structured", "words"),
+    [
+        (["No such order."], None, "No such order."),
+        (["one", "two"], None, "one\ntwo"),
+        ([], {"code": 4}, '{"code":4}'),
+        (["No."], {"code": 4}, 'No.\n{"code":4}'),
+        (['{"code": 4}'], {"code": 4}, '{"code": 4}'),
+        (["No."], {}, "No."),
+        ([], None, "The tool failed without saying why."),
+    ],
+)
+def test_an_error_is_an_error_with_the_tools_own_words(texts: list[str], structured: Any, words: str) -> None:
+    assert json.loads(_render(*texts, structured=structured, is_error=True)) == {"error": words}
 
 
 def test_a_long_error_is_cut() -> None:

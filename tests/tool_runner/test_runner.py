@@ -18,17 +18,13 @@ from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.runtime import telemetry
 from agentchat.runtime.postgres import open_pool
-from agentchat.runtime.settings import SettingsError, load
 from agentchat.tool_runner.journal import Journal
-from agentchat.tool_runner.settings import ToolRunnerSettings
-from tests.mcp_demo.demo_server import run_demo_server as demo_shop
 from tests.ports import find_free_port
 from tests.system.collector import Collector, collector
 from tests.tool_runner.runner import Agent, Calls, Runner, make_agent, make_environ, start_runner
 from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
 
 SLOTS = 24
-SHOP_TOOLS = ("get_order",)
 CANARY = "canary-7f3a9c"
 
 
@@ -82,9 +78,10 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
         twin = await stack.enter_async_context(
             serve_script(_answer, [make_tool("echo"), make_tool("b.c"), make_tool("b/c")])
         )
-        hung = await stack.enter_async_context(serve_script(_hang, [make_tool("hang", readOnlyHint=True)]))
+        hung = await stack.enter_async_context(
+            serve_script(_hang, [make_tool("hang", readOnlyHint=True), make_tool("other")])
+        )
         gone = find_free_port()  # nobody listens there, and nobody else is given it
-        shop = stack.enter_context(demo_shop())
         spans = stack.enter_context(collector())
         agent = await make_agent(
             migrated_database_url,
@@ -95,12 +92,11 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
                 allowed_tools=tuple(str(listed["name"]) for listed in TOOLS if listed["name"] != "hidden"),
             ),
             McpServer(name="twin", url=twin.url),
-            McpServer(name="hung", url=hung.url),
+            McpServer(name="hung", url=hung.url, allowed_tools=("hang",)),
             McpServer(name="gone", url=f"http://127.0.0.1:{gone}/mcp"),
             McpServer(name="internal", url="https://169.254.169.254/mcp"),
-            McpServer(name="shop", url=shop.url, allowed_tools=SHOP_TOOLS),
         )
-        ports = [scripted.port, twin.port, hung.port, gone, shop.http.base_url.port]
+        ports = [scripted.port, twin.port, hung.port, gone]
         env = make_environ(
             fresh_nats_url,
             migrated_database_url,
@@ -113,18 +109,11 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
         yield World(Calls(bus), runner, agent, scripted, spans)
 
 
-async def test_a_tool_of_the_demo_shop_is_run(world: World) -> None:
-    finished = await world.calls.finish(world.agent.call("get_order", "shop", input={"order_id": "ORD-1001"}))
-    assert not finished.is_error, finished.output
-    assert json.loads(finished.output)["order_id"] == "ORD-1001"
-    assert 0 <= finished.ms < 20_000
-
-
 async def test_the_tools_of_all_servers_are_listed_side_by_side(world: World) -> None:
     listed = await world.calls.list_tools(world.agent)
     names = [spec.name for spec in listed.tools]
     assert names == sorted(names)
-    assert {"fail", "scripted_echo", "twin_echo", "get_order", "hang"} <= set(names)
+    assert {"fail", "scripted_echo", "twin_echo", "hang"} <= set(names)
     assert not {"echo", "hidden", "odd"} & set(names)
     colliding = [spec for spec in listed.tools if spec.tool in ("b.c", "b/c")]
     assert len({spec.name for spec in colliding}) == 2
@@ -153,7 +142,6 @@ async def test_an_unknown_agent_has_no_tools(world: World) -> None:
         ("hidden", "scripted", "This agent has no such tool."),
         ("odd", "scripted", "This agent has no such tool."),
         ("nothing", "scripted", "This agent has no such tool."),
-        ("list_orders", "shop", "This agent has no such tool."),
         ("echo", "nowhere", "This agent has no such tool."),
         ("echo", "gone", "The tool server could not be reached."),
         ("echo", "internal", "The tool server's address is not permitted."),
@@ -184,9 +172,9 @@ async def test_headers_go_to_their_server_and_nowhere_else(world: World) -> None
 async def test_a_check_connects_to_each_server_and_says_what_works(world: World) -> None:
     checked = await world.calls.check(world.agent)
     found = {server.name: server for server in checked}
-    assert list(found) == ["scripted", "twin", "hung", "gone", "internal", "shop"]
-    assert {name for name, server in found.items() if server.ok} == {"twin", "hung", "shop"}
-    assert (found["shop"].tools, found["shop"].allowed) == (21, 1)
+    assert list(found) == ["scripted", "twin", "hung", "gone", "internal"]
+    assert {name for name, server in found.items() if server.ok} == {"twin", "hung"}
+    assert (found["hung"].tools, found["hung"].allowed) == (2, 1)
     assert found["gone"].detail == "The tool server could not be reached."
     assert found["internal"].detail == "The tool server's address is not permitted."
     assert (found["scripted"].tools, found["scripted"].allowed) == (6, 5)
@@ -263,7 +251,9 @@ async def test_a_run_is_not_cancelled_by_another_account(world: World) -> None:
     while {"seconds": 1.5} not in [call.arguments for call in world.scripted.list_calls()]:
         await world.scripted.wait_for_any()
     await world.calls.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=make_id()))
-    assert json.loads((await task).output) == {"text": "done"}
+    finished = await task
+    assert json.loads(finished.output) == {"text": "done"}
+    assert 1500 <= finished.ms < 20_000
 
 
 async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
@@ -299,24 +289,3 @@ async def test_a_message_that_is_no_call_is_dead_lettered(world: World) -> None:
     await world.calls.bus.queues.request_tool(wrong)
     line = await world.runner.wait_for_log("request_undecodable")
     assert "input" in line["reason"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("AGENTCHAT_NATS_URL", ""),
-        ("AGENTCHAT_SECRET_KEY", "short"),
-        ("AGENTCHAT_MCP_ALLOW", "localhost"),
-        ("AGENTCHAT_TOOL_SLOTS", "0"),
-    ],
-)
-def test_wrong_setting_is_named(name: str, value: str) -> None:
-    environ = make_environ("nats://127.0.0.1:1", "postgresql://127.0.0.1:1/none", []) | {name: value}
-    with pytest.raises(SettingsError, match=name):
-        load_settings(environ)
-
-
-def load_settings(environ: dict[str, str]) -> None:
-    settings = load(ToolRunnerSettings, environ)
-    settings.guard()
-    settings.build_sealer()

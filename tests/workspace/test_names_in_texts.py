@@ -14,6 +14,8 @@ _PACKAGES = "|".join(sorted({path.name for path in _FOLDERS}))
 _MODULE = re.compile(rf"`(?:agentchat\.)?((?:{_PACKAGES})(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
 _PLACES = "docs/(?:integrate|operate|analyse|change|decisions)|tests|deploy|libs|services|bench"
 _FILE = re.compile(rf"(?<![\w./-])((?:{_PLACES})/[\w./-]+\.(?:py|md|sql|conf|yaml))")
+_PATH = re.compile(r"`((?:[a-z_-]+/)+(?:[a-z_-]+(?:\.py)?)?)`")
+_TOP = tuple(f"{place.name}/" for place in [*ROOT.glob("*/"), *_FOLDERS] if place.is_dir())
 _DECISION = re.compile(r"\bdecisions? (\d+)(?:(?:, (\d+))* and (\d+))?")
 _EXEMPT = ("CHANGELOG.md", "docs/decisions/", "tests/workspace/")
 """Texts about the past, and examples of names."""
@@ -62,6 +64,21 @@ def test_modules_that_texts_name_exist() -> None:
 def test_files_that_texts_name_exist() -> None:
     named = {(path, name) for path, text in list_texts() for name in _FILE.findall(text)}
     assert sorted(f"{path}: {name}" for path, name in named if not (ROOT / name).exists()) == []
+
+
+def test_paths_that_pages_name_are_there() -> None:
+    """From the top of the repository, or from the folder that holds a package."""
+    places = (ROOT, *ROOT.glob("*/*/src/agentchat"))
+    named = {
+        (path, name)
+        for path, text in list_texts()
+        if path.startswith(("README.md", "docs/"))
+        for name in _PATH.findall(text)
+        if name.startswith(_TOP)
+    }
+    assert len(named) > 20
+    missing = [each for each in named if not any((place / each[1]).exists() for place in places)]
+    assert sorted(f"{path}: {name}" for path, name in missing) == []
 
 
 def test_decisions_that_texts_name_exist() -> None:
