@@ -12,7 +12,7 @@ import pytest
 import yaml
 from litestar import Litestar
 
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.openapi import build_openapi_config
 from agentchat.gateway.routes import ROUTES
 from agentchat.ops.credentials import SECRETS

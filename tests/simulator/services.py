@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from types import SimpleNamespace
 from typing import Any, cast
 
 from agentchat.bus.errors import BusUnavailable
@@ -228,11 +229,10 @@ class Gateway:
             caller.refused = "server_shutdown"
             return
         try:
-            context, slot = cast(Any, _Context()), cast(Any, _Slot())
+            request_of_chat = cast(Any, _HttpRequest(self))
             view = ViewKind(streaming=chat.form != "json")
             wanted = RunRequest(form=chat.form, agent_id=AGENT, view=view)
-            start = RunStarter(cast(Any, self), context, chat, IdempotencyKey(), slot, wanted)
-            started = await start.start()
+            started = await RunStarter(request_of_chat, chat, IdempotencyKey(), wanted, None).start()
             caller.run_trace = started.claim.trace_id
             async with contextlib.aclosing(started.run):
                 await self._listen(caller, started.run)
@@ -281,6 +281,15 @@ class _Slot:
 
     async def give_back(self) -> None:
         return None
+
+
+class _HttpRequest:
+    """What starting a run needs of a request to the gateway."""
+
+    def __init__(self, services: "Gateway") -> None:
+        self.services = services
+        self.context = _Context()
+        self.state = SimpleNamespace(admitted=SimpleNamespace(slot=_Slot()))
 
 
 def is_local(update: Update | None) -> bool:

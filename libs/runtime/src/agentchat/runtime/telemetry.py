@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import Attributes
@@ -81,15 +81,18 @@ def open_span(
     exception's text is not recorded, since it may hold a user's text or a credential.
     """
     started = start_span(name, context=context, kind=kind, attributes=attributes, links=links)
-    with trace.use_span(started, end_on_exit=True, record_exception=False, set_status_on_exception=False):
-        try:
-            yield started
-        except Exception as error:
-            status = getattr(started, "status", None)  # only the SDK's spans have one
-            if status is not None and status.is_unset:
-                started.set_attribute(ERROR_TYPE, type(error).__qualname__)
-                started.set_status(StatusCode.ERROR)
-            raise
+    token = attach(trace.set_span_in_context(started))
+    try:
+        yield started
+    except Exception as error:
+        status = getattr(started, "status", None)  # only the SDK's spans have one
+        if status is not None and status.is_unset:
+            started.set_attribute(ERROR_TYPE, type(error).__qualname__)
+            started.set_status(StatusCode.ERROR)
+        raise
+    finally:
+        detach(token)
+        started.end()
 
 
 def open_trace(

@@ -7,7 +7,7 @@ import msgspec
 from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
 
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.request_context import JsonRequest
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,10 +61,8 @@ class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     currency: str = ""
     demo: DemoAccess | None = None
 
-
-def get_sealer(services: GatewayServices) -> Sealer:
-    """Return the sealer of secrets. Raises Refusal if AGENTCHAT_SECRET_KEY is not set."""
-    sealer = services.sealer
-    if sealer is None:
-        raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which secrets need.")
-    return sealer
+    def get_sealer(self) -> Sealer:
+        """Return the sealer of secrets. Raises Refusal if AGENTCHAT_SECRET_KEY is not set."""
+        if self.sealer is None:
+            raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which secrets need.")
+        return self.sealer

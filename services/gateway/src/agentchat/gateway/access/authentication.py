@@ -11,8 +11,8 @@ from litestar.datastructures import Headers
 from agentchat.directory.agent_calls import open_token
 from agentchat.directory.api_keys import Caller, Scope, load_account_caller
 from agentchat.gateway.access.end_user import read_user_header, set_user
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime import metrics
 from agentchat.runtime.peers import find_peer
 

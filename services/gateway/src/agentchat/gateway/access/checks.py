@@ -43,9 +43,8 @@ from agentchat.gateway.access.plan_limits import (
     take_slot,
 )
 from agentchat.gateway.access.stream_form import read_stream_form
-from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
-from agentchat.gateway.http.request_context import Connection
+from agentchat.gateway.http.request_context import MAX_BODY_BYTES, Connection, JsonRequest
 
 BODY_SECONDS = 7.0
 """Within the time that a stopping process has."""

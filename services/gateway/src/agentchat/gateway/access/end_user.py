@@ -7,8 +7,8 @@ from litestar.datastructures import Headers
 
 from agentchat.contracts.ownership import MAX_USER_ID, is_user_id
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.request_context import JsonRequest
 
 HEADER = "X-User-Id"
 

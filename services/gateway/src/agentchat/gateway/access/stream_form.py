@@ -1,7 +1,7 @@
 """Read the form of stream that a request asks for in X-Stream-Form, and check the plan."""
 
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.request_context import JsonRequest
 
 _HEADER = "X-Stream-Form"
 

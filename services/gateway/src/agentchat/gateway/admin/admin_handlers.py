@@ -23,10 +23,9 @@ from agentchat.contracts import http
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.gateway.admin.admin_token import ROUTE, may_administer
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import decode_cursor, encode_cursor, make_wrong_cursor
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
-from agentchat.gateway.http.request_context import decode_slashes
+from agentchat.gateway.http.request_context import JsonRequest, decode_slashes
 
 _Actor = Annotated[
     str | None,

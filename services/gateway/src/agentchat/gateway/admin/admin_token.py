@@ -11,9 +11,8 @@ from agentchat.administration.route import Route
 from agentchat.directory.named_tokens import ENVIRONMENT_TOKEN, Role, TokenHolder, find_holder
 from agentchat.gateway.access.checks import receive_data, to_request
 from agentchat.gateway.admin.admin_services import AdminAccess
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
-from agentchat.gateway.http.request_context import Connection
+from agentchat.gateway.http.request_context import Connection, JsonRequest
 from agentchat.runtime import metrics
 from agentchat.runtime.peers import find_peer
 

@@ -9,7 +9,7 @@ from litestar.params import QueryParameter
 from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
 from agentchat.directory.agent_names import list_named_agents
 from agentchat.gateway.access.checks import may_read_account
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.request_context import JsonRequest
 
 Month = Annotated[
     str | None,

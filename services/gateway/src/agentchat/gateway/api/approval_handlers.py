@@ -15,9 +15,9 @@ from agentchat.contracts import approval_bodies, ids
 from agentchat.contracts.values import ApprovalDecision
 from agentchat.conversations.queries.find_approvals import list_approvals
 from agentchat.gateway.access.checks import may_act, may_read
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.decide_approval import decide, find_owned_approval
 
 ApprovalId = Annotated[
@@ -112,5 +112,5 @@ async def decide_one(
     services, decision = request.services, normalize_decision(data)
     found = await find_owned_approval(services.pool, request.auth, approval_id)
     request.context.conversation_id = found.approval.conversation_id
-    await decide(services, request.auth, found.approval, decision)
+    await decide(services.bus.rpc, request.auth, found.approval, decision)
     return (await find_owned_approval(services.pool, request.auth, approval_id)).approval

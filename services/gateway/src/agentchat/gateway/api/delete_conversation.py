@@ -5,8 +5,8 @@ from litestar import delete
 from agentchat.bus.commands import erase_conversation
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.api.get_conversation import ConversationId, parse_conversation_id
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import JsonRequest
 
 
 @delete(

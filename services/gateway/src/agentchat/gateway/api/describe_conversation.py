@@ -21,8 +21,8 @@ from agentchat.gateway.api.get_conversation import (
     parse_conversation_id,
     show_conversation,
 )
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.claim_key import claim_command
 from agentchat.gateway.runs.conversation_labels import check_changed_pairs, check_title
 

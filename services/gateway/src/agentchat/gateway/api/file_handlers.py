@@ -6,8 +6,8 @@ from litestar.response import Stream
 
 from agentchat.files.file_store import File
 from agentchat.gateway.access.checks import may_act, may_read, may_upload
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.uploads.store_upload import store_upload
 from agentchat.gateway.uploads.stored_files import FileId, delete_file, find_file, stream_content
 

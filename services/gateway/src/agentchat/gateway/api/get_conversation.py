@@ -18,9 +18,9 @@ from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.conversations.queries.time_travel import WRONG_VERSION_OR_TIME, parse_version_or_time
 from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import MessagePage, build_conversation_row, build_message_row
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, encode_next_cursor
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime.postgres import Pool
 
 PAGE_BYTES = 1024 * 1024

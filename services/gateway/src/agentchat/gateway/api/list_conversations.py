@@ -19,9 +19,9 @@ from agentchat.conversations.queries.conversation_filters import (
 )
 from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import ConversationPage
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, take_first_page
 from agentchat.gateway.http.refusals import build_field_refusal, replace_nul
+from agentchat.gateway.http.request_context import JsonRequest
 
 _PREFIX = "metadata."
 _OffsetTime = Annotated[datetime, msgspec.Meta(tz=True)]

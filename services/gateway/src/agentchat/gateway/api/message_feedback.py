@@ -23,8 +23,8 @@ from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.gateway.access.checks import may_read, may_write
 from agentchat.gateway.api.conversation_rows import build_feedback_row
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _MAX_NAME = 200

@@ -10,7 +10,7 @@ from agentchat.contracts import http, wire
 from agentchat.contracts.run_results import ActionRequired, ChatReply
 from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.access.checks import may_act
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.chat import wait_for_answer
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run
 from agentchat.gateway.runs.resume_run import follow_resumed_run

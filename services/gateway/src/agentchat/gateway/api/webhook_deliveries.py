@@ -10,8 +10,8 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from agentchat.contracts.webhooks import Delivery, DeliveryStatus, EndpointTest
 from agentchat.gateway.access.checks import may_manage_account, may_read_account
 from agentchat.gateway.api.webhook_endpoints import EndpointId
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, encode_next_cursor
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.webhooks import deliveries
 
 TEST_SECONDS = 20.0

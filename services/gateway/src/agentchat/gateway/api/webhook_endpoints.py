@@ -10,10 +10,9 @@ from litestar.params import BodyKwarg, JSONBody, PathParameter
 from agentchat.contracts import http
 from agentchat.contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
 from agentchat.gateway.access.checks import may_manage_account
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.services import get_sealer
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.net_guard import AddressRefused
 from agentchat.webhooks import endpoints
 from agentchat.webhooks.endpoints import check_url
@@ -46,7 +45,7 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     """Create an endpoint and return its secret, which is shown only now."""
     await check_address(request, data.url)
     pool, account_id = request.services.pool, request.auth.account_id
-    return await endpoints.create_endpoint(pool, get_sealer(request.services), account_id, data)
+    return await endpoints.create_endpoint(pool, request.services.get_sealer(), account_id, data)
 
 
 @get(
@@ -113,7 +112,7 @@ async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoin
     For one day each delivery is signed with both secrets, so that you can change receivers.
     """
     pool, account_id = request.services.pool, request.auth.account_id
-    return await endpoints.rotate_secret(pool, get_sealer(request.services), account_id, endpoint_id)
+    return await endpoints.rotate_secret(pool, request.services.get_sealer(), account_id, endpoint_id)
 
 
 async def check_address(request: JsonRequest, url: str) -> None:

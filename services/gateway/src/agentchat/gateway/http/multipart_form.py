@@ -11,8 +11,8 @@ from litestar.exceptions import InternalServerException
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
 from agentchat.contracts.files import MAX_FILE_BYTES
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
+from agentchat.gateway.http.request_context import JsonRequest
 
 UPLOAD_SECONDS = 300.0
 _MAX_BODY = MAX_FILE_BYTES + 64 * 1024

@@ -1,6 +1,7 @@
-"""Hold what every request has next to Litestar's own: a trace, headers of its answer, resources.
+"""Hold what a request has next to Litestar's own: a trace, headers of its answer, resources, a typed body.
 
 `TraceMiddleware` is around the application: Litestar's own middleware does not see its 404 and 405.
+`JsonRequest` is what guards and handlers get.
 """
 
 import asyncio
@@ -8,17 +9,36 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
+from litestar import Request
 from litestar.connection import ASGIConnection
+from litestar.datastructures import State
 from litestar.enums import ScopeType
 from litestar.response.base import ASGIResponse
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from opentelemetry.trace import Span, Status, StatusCode
 
-from agentchat.gateway.http.refusals import Refusal, RefusalFormat, RequestIds, build_refusal_headers
+from agentchat.administration.checked_input import read_json
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.directory.api_keys import Caller
+from agentchat.gateway.http import ignored_parameters
+from agentchat.gateway.http.refusals import (
+    Refusal,
+    RefusalFormat,
+    RequestIds,
+    build_refusal_headers,
+    to_refusal,
+)
 from agentchat.runtime import logs, metrics, telemetry
+
+if TYPE_CHECKING:
+    from agentchat.gateway.services import GatewayServices
+
+MAX_BODY_BYTES = 1024 * 1024
+MAX_FILES_BODY_BYTES = 8 * MAX_BODY_BYTES
+"""For bodies that may have files in them. Their texts are bounded by MAX_BODY_BYTES."""
 
 T = TypeVar("T")
 Connection = ASGIConnection[Any, Any, Any, Any]
@@ -100,6 +120,37 @@ def get_context(connection: Connection) -> RequestContext:
     context = connection.scope["state"]["context"]
     assert isinstance(context, RequestContext)
     return context
+
+
+class JsonRequest(Request[Any, Caller, State]):
+    """`auth` is the caller that the guard has found."""
+
+    @property
+    def context(self) -> RequestContext:
+        """Return the request's context."""
+        return get_context(self)
+
+    @property
+    def services(self) -> "GatewayServices":
+        """Return the services of the application."""
+        services: GatewayServices = self.app.state.services
+        return services
+
+    async def json(self) -> Any:
+        """Decode the body, strictly: Litestar would make dicts of it, and convert texts to numbers.
+
+        Raises Refusal: 400, which names the field.
+        """
+        data, received = self.route_handler.parsed_data_field, await self.body()
+        assert data is not None
+        if not received.strip():
+            raise to_refusal(Invalid("body", "is empty; it must be a JSON object"))
+        try:
+            body = read_json(data.annotation, received)
+        except Invalid as error:
+            raise to_refusal(Invalid(error.field or "body", error.reason)) from None
+        self.context.ignored += ignored_parameters.list_ignored_parameters(data.annotation, received)
+        return body
 
 
 class TraceMiddleware:

@@ -22,8 +22,8 @@ from agentchat.conversations.queries.find_by_history import (
 from agentchat.conversations.queries.threads import Thread, find_thread
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment, check_count
-from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import build_field_refusal, check_size, replace_nul
+from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
 from agentchat.gateway.runs.run_request import Fork, RunRequest
 from agentchat.runtime.postgres import Pool

@@ -12,8 +12,8 @@ from agentchat.directory.agent_config import load_agent
 from agentchat.directory.agent_draft import is_header_value
 from agentchat.directory.prompt_variables import check_context
 from agentchat.directory.request_parameters import select_parameters
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, to_refusal
+from agentchat.gateway.http.request_context import JsonRequest
 
 MAX_SECRETS = 8
 MAX_SECRET_BYTES = 4096

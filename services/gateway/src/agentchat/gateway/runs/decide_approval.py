@@ -3,6 +3,7 @@
 from agentchat.administration.admin_approvals import normalize_decision
 from agentchat.administration.checked_input import validate
 from agentchat.bus.commands import decide_approval
+from agentchat.bus.rpc import Rpc
 from agentchat.contracts import approval_bodies, ids
 from agentchat.contracts.messages import DecideApproval
 from agentchat.contracts.ownership import may_use
@@ -10,7 +11,6 @@ from agentchat.contracts.values import Decider
 from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
-from agentchat.gateway.services import GatewayServices
 from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import Pool
 
@@ -25,7 +25,7 @@ async def find_owned_approval(pool: Pool, caller: Caller, approval_id: str) -> F
 
 
 async def decide(
-    services: GatewayServices,
+    rpc: Rpc,
     caller: Caller,
     approval: approval_bodies.Approval,
     body: approval_bodies.DecisionBody,
@@ -36,7 +36,7 @@ async def decide(
     """
     failpoints.reach("gateway-before-decision")
     answer = await decide_approval(
-        services.bus.rpc,
+        rpc,
         DecideApproval(
             trace_id=approval.trace_id,
             account_id=caller.account_id,

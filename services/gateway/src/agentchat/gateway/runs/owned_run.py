@@ -9,8 +9,8 @@ from agentchat.contracts.ownership import may_use
 from agentchat.contracts.stream_cursors import Cursor
 from agentchat.conversations.queries.find_run import FoundRun, find_run
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import ViewKind

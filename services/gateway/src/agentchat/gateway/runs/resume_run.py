@@ -12,8 +12,8 @@ from agentchat.conversations.claims.idempotency import Claim
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.gateway.access.authentication import check_scope
 from agentchat.gateway.access.checks import get_admitted
-from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.gateway.runs.decide_approval import clean_decision, decide, find_owned_approval
 from agentchat.gateway.runs.owned_run import follow_stored_run
@@ -101,7 +101,7 @@ async def _decide_all(request: JsonRequest, run_request: RunRequest) -> tuple[st
             raise Refusal("invalid_request", f"The run also waits for {', '.join(missing)}.")
     for verdict, approval in zip(verdicts, found, strict=True):
         try:
-            await decide(services, caller, approval, clean_decision(verdict.body))
+            await decide(services.bus.rpc, caller, approval, clean_decision(verdict.body))
         except Refusal as refusal:
             if not (verdict.is_dismissal and refusal.row.code in _TOO_LATE):
                 raise

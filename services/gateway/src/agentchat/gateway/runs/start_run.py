@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentchat.bus.commands import fork_conversation
 from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.rpc import Rpc
 from agentchat.contracts import ids
 from agentchat.contracts.messages import ChatRequested, ForkConversation, RunInput
 from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS
@@ -24,18 +25,16 @@ from agentchat.directory.run_secrets import save_run_secrets
 from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.access.on_busy_header import read_on_busy
-from agentchat.gateway.access.plan_limits import Slot
 from agentchat.gateway.attachments.message_files import MessageFiles
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
-from agentchat.gateway.http.request_context import RequestContext
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.claim_key import claim_run, extend_claim, give_up_claim
 from agentchat.gateway.runs.followed_runs import Stopping
 from agentchat.gateway.runs.run_follower import JoinedRun, RunFollower
 from agentchat.gateway.runs.run_request import Fork, RunRequest
-from agentchat.gateway.services import GatewayServices, get_sealer
 from agentchat.gateway.uploads.store_upload import find_room
+from agentchat.limits import Limiter
 from agentchat.runtime import failpoints, logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
@@ -66,8 +65,7 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
         Refusal: The run was refused; the status is that of its code.
         BusUnavailable, DatabaseUnavailable: Nothing was published.
     """
-    services, context, admitted = request.services, request.context, get_admitted(request)
-    key = admitted.idempotency_key
+    services, context, key = request.services, request.context, get_admitted(request).idempotency_key
     if run_request.key is not None and key.text is None:
         key = IdempotencyKey(run_request.key)
     if run_request.metadata and (run_request.conversation_id or run_request.fork):
@@ -80,9 +78,8 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
         files = MessageFiles(
             services.pool, services.files, services.downloader, run_request.attachments, room
         )
-    start = RunStarter(services, context, chat, key, admitted.slot, run_request, files)
-    started = await start.start()
-    context.held.push_async_callback(_stop_following, services, started)
+    started = await RunStarter(request, chat, key, run_request, files).start()
+    context.held.push_async_callback(_stop_following, services.limiter, started)
     return started
 
 
@@ -103,17 +100,24 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
     )
 
 
-class RunStarter(msgspec.Struct):
+class RunStarter:
     """The start of one run. It may claim the key several times before a run has started."""
 
-    services: GatewayServices
-    context: RequestContext
-    request: ChatRequested
-    key: IdempotencyKey
-    slot: Slot
-    wanted: RunRequest
-    files: MessageFiles | None = None
-    published: bool = False
+    def __init__(
+        self,
+        request: JsonRequest,
+        chat: ChatRequested,
+        key: IdempotencyKey,
+        wanted: RunRequest,
+        files: MessageFiles | None,
+    ) -> None:
+        self._services, self._context = request.services, request.context
+        self._slot = get_admitted(request).slot
+        self._chat = chat
+        self._key = key
+        self._wanted = wanted
+        self._files = files
+        self._is_published = False
 
     async def start(self) -> StartedRun:
         """Return the run once its user message is saved; the caller closes its follower.
@@ -123,8 +127,8 @@ class RunStarter(msgspec.Struct):
         try:
             return await self._start()
         finally:
-            if self.files is not None and not self.published:
-                await self.files.discard(self.request)
+            if self._files is not None and not self._is_published:
+                await self._files.discard(self._chat)
 
     async def _start(self) -> StartedRun:
         loop = asyncio.get_running_loop()
@@ -136,7 +140,7 @@ class RunStarter(msgspec.Struct):
             except (BusUnavailable, DatabaseUnavailable, Stopping) as error:
                 if claim.mine:
                     refused = isinstance(error, Stopping)
-                    await give_up_claim(self.services.pool, claim, refused=refused)
+                    await give_up_claim(self._services.pool, claim, refused=refused)
                 raise
             if started is not None:
                 return started
@@ -144,27 +148,27 @@ class RunStarter(msgspec.Struct):
 
     async def _claim(self) -> Claim:
         """Return the run that the key stands for: this request's own if it has no key."""
-        request = self.request
-        if self.key.text is None:
+        chat = self._chat
+        if self._key.text is None:
             return Claim(
-                account_id=request.account_id,
-                trace_id=request.trace_id,
-                conversation_id=request.conversation_id,
-                now=request.requested_at,
+                account_id=chat.account_id,
+                trace_id=chat.trace_id,
+                conversation_id=chat.conversation_id,
+                now=chat.requested_at,
             )
-        marks = self.files.marks if self.files is not None else ()
-        return await claim_run(self.services.claims, self.key.text, request, marks)
+        marks = self._files.marks if self._files is not None else ()
+        return await claim_run(self._services.claims, self._key.text, chat, marks)
 
     async def _follow(self, claim: Claim) -> StartedRun | None:
         """Follow the claim's run until it has started. Return None if the key must be claimed again.
 
         If the message has joined another run, follow that one from its beginning.
         """
-        self.context.trace_id, self.context.conversation_id = claim.trace_id, None
-        run = await self.services.runs.follow(
+        self._context.trace_id, self._context.conversation_id = claim.trace_id, None
+        run = await self._services.runs.follow(
             claim.trace_id,
             claim.conversation_id,
-            self.wanted.view,
+            self._wanted.view,
             from_beginning=not (claim.mine and claim.publication == 1),
             publication=claim.publication,
             after_version=0 if claim.begun_at is None else claim.begun_at - 1,
@@ -179,9 +183,9 @@ class RunStarter(msgspec.Struct):
             return await self._follow(replace(claim, trace_id=joined.trace_id, begun_at=None, mine=False))
         except Refusal as refusal:
             if run.refused and not refusal.approvals:
-                self.context.conversation_id = None
+                self._context.conversation_id = None
             await self._give_up(claim, run)
-            self.published = self.published and not run.refused
+            self._is_published = self._is_published and not run.refused
             raise
         finally:
             if not has_started:
@@ -203,34 +207,34 @@ class RunStarter(msgspec.Struct):
         Crosses to the orchestrator: `orchestrator.inbox` receives `request_chat`. Its frames come back by
         `bus.traces` to `FollowedRun.deliver`.
         """
-        await self.slot.take(claim.trace_id)
-        request, began = self.request, time.monotonic()
-        if self.files is not None:
-            request = await self.files.attach(request)
-            await extend_claim(self.services.pool, claim, ACCEPT_SECONDS)
+        await self._slot.take(claim.trace_id)
+        chat, began = self._chat, time.monotonic()
+        if self._files is not None:
+            chat = await self._files.attach(chat)
+            await extend_claim(self._services.pool, claim, ACCEPT_SECONDS)
         seconds = ACCEPT_SECONDS + time.monotonic() - began
         deadline = datetime.fromisoformat(claim.now) + timedelta(seconds=seconds)
-        request = replace(
-            request,
+        chat = replace(
+            chat,
             trace_id=claim.trace_id,
             conversation_id=claim.conversation_id,
             attempt=claim.publication,
             requested_at=claim.now,
             deadline=deadline.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         )
-        if self.wanted.fork is not None:
-            await self.slot.take_write()
-            request = await _fork(self.services, request, self.wanted.fork)
-        if self.files is not None:
-            request = await self.files.attach_history(request)
-        if secrets := self.wanted.secrets:
-            sealer = get_sealer(self.services)
-            await save_run_secrets(self.services.pool, sealer, request.account_id, claim.trace_id, secrets)
-        self.published, self.context.conversation_id = True, claim.conversation_id
+        if self._wanted.fork is not None:
+            await self._slot.take_write()
+            chat = await _fork(self._services.bus.rpc, chat, self._wanted.fork)
+        if self._files is not None:
+            chat = await self._files.attach_history(chat)
+        if secrets := self._wanted.secrets:
+            sealer = self._services.get_sealer()
+            await save_run_secrets(self._services.pool, sealer, chat.account_id, claim.trace_id, secrets)
+        self._is_published, self._context.conversation_id = True, claim.conversation_id
         failpoints.reach("gateway-before-publish")
-        await self.services.bus.queues.request_chat(request)
+        await self._services.bus.queues.request_chat(chat)
         failpoints.reach("gateway-published")
-        self.slot.hand_over()
+        self._slot.hand_over()
 
     async def _wait_until_saved(self, claim: Claim, run: RunFollower) -> None:
         is_queued = False
@@ -240,8 +244,8 @@ class RunStarter(msgspec.Struct):
                     if run.waiting and not is_queued:
                         is_queued = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
-                        await extend_claim(self.services.pool, claim, TURN_SECONDS)
-                        if self.wanted.returns_queued and self.request.on_busy != "steer":
+                        await extend_claim(self._services.pool, claim, TURN_SECONDS)
+                        if self._wanted.returns_queued and self._chat.on_busy != "steer":
                             return  # a message that steers may get another run's trace
                     await run.wait()
         except TimeoutError:
@@ -252,11 +256,11 @@ class RunStarter(msgspec.Struct):
 
         Return False if it was refused or did not start: then the key is free again, or soon.
         """
-        await self.slot.give_back()
+        await self._slot.give_back()
         if run.refused:
             await self._give_up(claim, run)
             return False
-        self.context.conversation_id = claim.conversation_id
+        self._context.conversation_id = claim.conversation_id
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(claim.seconds + _SLACK_SECONDS):
                 await run.wait_until_saved()
@@ -266,12 +270,12 @@ class RunStarter(msgspec.Struct):
 
     async def _give_up(self, claim: Claim, run: RunFollower) -> None:
         """Free the key if a worker refused the request or nobody published it; else it may still start."""
-        refused = run.refused or (claim.mine and not self.published)
+        refused = run.refused or (claim.mine and not self._is_published)
         if claim.mine or refused:
-            await give_up_claim(self.services.pool, claim, refused=refused)
+            await give_up_claim(self._services.pool, claim, refused=refused)
 
 
-async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -> ChatRequested:
+async def _fork(rpc: Rpc, request: ChatRequested, fork: Fork) -> ChatRequested:
     """Fork the conversation and return the request for the fork. Forking again under this trace is safe.
 
     If the conversation cannot be forked, the request starts a new one with its history.
@@ -288,7 +292,7 @@ async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -
         source_id=fork.source_id,
         at=fork.at,
     )
-    answer = await fork_conversation(services.bus.rpc, command)
+    answer = await fork_conversation(rpc, command)
     if answer.outcome == "forked":
         after = forking.derive_reply_id(request.conversation_id, fork.trace_id)
         return replace(request, new_conversation=False, after=after, history=())
@@ -298,8 +302,8 @@ async def _fork(services: GatewayServices, request: ChatRequested, fork: Fork) -
     return request
 
 
-async def _stop_following(services: GatewayServices, started: StartedRun) -> None:
+async def _stop_following(limiter: Limiter, started: StartedRun) -> None:
     has_ended = started.run.ended
     await started.run.aclose()
     if has_ended:
-        services.limiter.note_ended(started.claim.account_id, started.claim.trace_id)
+        limiter.note_ended(started.claim.account_id, started.claim.trace_id)

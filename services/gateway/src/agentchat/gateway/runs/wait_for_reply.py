@@ -5,8 +5,8 @@ import asyncio
 from litestar.types import Receive
 
 from agentchat.contracts.updates import Broken, Finished, Update, Warned
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import ClientDisconnected
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.run_follower import RunFollower, build_run_refusal
 
 

@@ -2,9 +2,9 @@
 
 from agentchat.directory.api_keys import Caller
 from agentchat.files.file_store import File
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.multipart_form import receive_form
 from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.request_context import JsonRequest
 
 _SHORTEST = 3600
 _MAX_PURPOSE = 64

@@ -9,8 +9,8 @@ from litestar.response import Stream
 
 from agentchat.contracts.ids import is_uuid
 from agentchat.files.file_store import File
-from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import JsonRequest
 
 FileId = Annotated[str, PathParameter(description="The file's id, as the upload answered.")]
 

@@ -9,7 +9,7 @@ from litestar.params import PathParameter
 from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, may_follow_agent
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import add_stream_headers
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.protocols.client_history import check_name

@@ -26,8 +26,8 @@ from agentchat.contracts.values import ApprovalNeeded
 from agentchat.directory.agent_calls import MAX_DEPTH
 from agentchat.directory.agent_names import NamedAgent, find_named_agent, list_named_agents
 from agentchat.gateway.access.checks import CallMeta, get_admitted
-from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.chat import build_run_request
 from agentchat.gateway.protocols.mcp.mcp_route import REQUEST
 from agentchat.gateway.runs.resume_run import resume_run

@@ -11,7 +11,7 @@ from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Scope, Send
 
 from agentchat.gateway.access.checks import may_use_mcp
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.request_context import JsonRequest
 
 REQUEST = "agentchat.request"
 """The key of our request in the ASGI scope that the SDK hands to its handlers."""

@@ -14,7 +14,7 @@ from agentchat.gateway.access.checks import (
     may_read_files_as_openai,
     may_upload_as_openai,
 )
-from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.uploads.store_upload import store_upload
 from agentchat.gateway.uploads.stored_files import FileId, delete_file, find_file, stream_content
 

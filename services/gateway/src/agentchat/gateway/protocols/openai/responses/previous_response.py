@@ -13,8 +13,8 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run, ev
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.find_run import FoundRun
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.gateway.runs.decide_approval import find_owned_approval
 from agentchat.gateway.runs.owned_run import find_owned_run

@@ -161,8 +161,7 @@ class ResponseOutput:
         ended = self._end_reasoning("completed")
         self._message, self._text = len(self.response.output), []
         self._message_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
-        item = self._put(response_types.MessageItem(id=self._message_id, status="in_progress"))
-        data = ended + self._send("response.output_item.added", output_index=self._message, item=item)
+        data = ended + self._add(response_types.MessageItem(id=self._message_id, status="in_progress"))
         data += self._send(
             "response.content_part.added", **self._place_part(), part=response_types.OutputText(text="")
         )
@@ -177,25 +176,23 @@ class ResponseOutput:
             self._message, self._text = len(self.response.output), []
             round_id = f"{self.response.id.removeprefix('resp_')}_{self._round}"
             self._message_id = f"fc_{round_id}"
-            call = response_types.FunctionCallItem(
-                id=self._message_id, call_id=f"call_{round_id}", name=function, status="in_progress"
-            )
-            begun += self._send(
-                "response.output_item.added", output_index=self._message, item=self._put(call)
+            begun += self._add(
+                response_types.FunctionCallItem(
+                    id=self._message_id, call_id=f"call_{round_id}", name=function, status="in_progress"
+                )
             )
         self._text.append(arguments)
         place = {"output_index": self._message, "item_id": self._message_id}
         return begun + self._send("response.function_call_arguments.delta", **place, delta=arguments)
 
-    def _end_function(self, index: int, function: str, status: str) -> bytes:
-        arguments = "".join(self._text)
-        self._message = None
+    def _end_function(self, index: int, arguments: str, status: str = "completed") -> bytes:
+        """End a call of a client's function or tool."""
         call = self._change(index, response_types.FunctionCallItem, status=status, arguments=arguments)
         if status != "completed":
             return b""
         place = {"output_index": index, "item_id": call.id}
         data = self._send(
-            "response.function_call_arguments.done", **place, name=function, arguments=arguments
+            "response.function_call_arguments.done", **place, name=call.name, arguments=arguments
         )
         return data + self._send("response.output_item.done", output_index=index, item=call)
 
@@ -203,10 +200,10 @@ class ResponseOutput:
         """End the message or the reasoning that is open: at most one is."""
         if self._message is None:
             return self._end_reasoning(status)
+        place, index, text = self._place_part(), self._message, "".join(self._text)
         if self._function is not None:
-            return self._end_function(self._message, self._function, status)
-        place, index = self._place_part(), self._message
-        text = "".join(self._text)
+            self._message = None
+            return self._end_function(index, text, status)
         found = (list_citations if self._cites_all else find_marks)(text, self._sources)
         part = response_types.OutputText(text=text, annotations=tuple(map(_to_cited_url, found)))
         self._message, self._cites_all = None, False
@@ -232,8 +229,8 @@ class ResponseOutput:
             approval_request_id=approval_id,
         )
         place = {"output_index": index, "item_id": begun.id}
-        self._put(replace(begun, arguments=arguments))
-        data = self._send("response.output_item.added", output_index=index, item=begun)
+        data = self._add(begun)
+        self._change(index, response_types.McpCall, arguments=arguments)
         data += self._send("response.mcp_call.in_progress", **place)
         return data + self._send("response.mcp_call_arguments.done", **place, arguments=arguments)
 
@@ -282,10 +279,9 @@ class ResponseOutput:
                 arguments=arguments,
                 elicitation=approval.elicitation or msgspec.UNSET,
             )
-            place = {"output_index": len(self.response.output), "item": self._put(asked)}
-            data += self._send("response.output_item.added", **place) + self._send(
-                "response.output_item.done", **place
-            )
+            index = len(self.response.output)
+            data += self._add(asked)
+            data += self._send("response.output_item.done", output_index=index, item=asked)
         # Clients take a call that is in the output for one that has run: the response after this one has it.
         output = tuple(each for each in self.response.output if each.id not in waiting)
         self.response = replace(
@@ -301,16 +297,10 @@ class ResponseOutput:
             item = response_types.FunctionCallItem(
                 id=f"fc_{call.id}", call_id=call.id, name=call.name, status="in_progress"
             )
-            data += self._send("response.output_item.added", output_index=index, item=self._put(item))
+            data += self._add(item)
             place = {"output_index": index, "item_id": item.id}
             data += self._send("response.function_call_arguments.delta", **place, delta=arguments)
-            data += self._send(
-                "response.function_call_arguments.done", **place, name=call.name, arguments=arguments
-            )
-            done = self._change(
-                index, response_types.FunctionCallItem, status="completed", arguments=arguments
-            )
-            data += self._send("response.output_item.done", output_index=index, item=done)
+            data += self._end_function(index, arguments)
         usage = _to_usage(waits.usage.total, waits.usage)
         self.response = replace(self.response, status="completed", usage=usage)
         return data + self._send("response.completed", response=self.response)
@@ -349,9 +339,13 @@ class ResponseOutput:
         fields = {"message": error.message, "code": error.code or "server_error", "param": None}
         return _encode_event("error", max(self._number, self._after, 0), {**fields, "error": error})
 
-    def _put(self, item: I) -> I:
+    def _add(self, item: response_types.Item) -> bytes:
+        index = len(self.response.output)
+        self._put(item)
+        return self._send("response.output_item.added", output_index=index, item=item)
+
+    def _put(self, item: response_types.Item) -> None:
         self.response = replace(self.response, output=(*self.response.output, item))
-        return item
 
     def _change(self, index: int, kind: type[I], **changes: object) -> I:
         before = self.response.output
