@@ -21,30 +21,31 @@ Release: TypeAlias = Callable[[str, str], Awaitable[None]]
 AdmitAndRelease: TypeAlias = tuple[Admit, Release]
 
 
+@pytest.fixture
+async def calls(redis_url: str) -> AsyncIterator[AdmitAndRelease]:
+    limiter = Limiter(redis_url, instance="test", timeout=5)
+
+    async def admit(account: str, quota: Quota, trace: str, user: str | None = None) -> Admission:
+        return await limiter.admit(account, quota, trace, user_id=user)
+
+    yield admit, limiter.release
+    await limiter.aclose()
+
+
 @pytest.fixture(params=["redis", "local"])
-async def calls(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[AdmitAndRelease]:
-    """The same questions to either limiter."""
-    if request.param == "redis":
-        limiter = Limiter(redis_url, instance="test", timeout=5)
-
-        async def release(account: str, trace: str) -> None:
-            await limiter.release(account, trace)
-
-        async def admit(account: str, quota: Quota, trace: str, user: str | None = None) -> Admission:
-            return await limiter.admit(account, quota, trace, user_id=user)
-
-        yield admit, release
-        await limiter.aclose()
-        return
+async def admit(request: pytest.FixtureRequest, calls: AdmitAndRelease) -> Admit:
+    """Ask either limiter, for what both decide."""
     local = LocalLimiter()
 
-    async def admit_locally(account: str, quota: Quota, trace: str, user: str | None = None) -> Admission:
-        return local.admit(account, quota, trace, user=user, lease_s=60)
+    async def admit_locally(
+        account: str,
+        quota: Quota,
+        trace: str,
+        user: str | None = None,
+    ) -> Admission:
+        return local.admit(account, quota, user=user)
 
-    async def end(account: str, trace: str) -> None:
-        local.end(account, trace)
-
-    yield admit_locally, end
+    return calls[0] if request.param == "redis" else admit_locally
 
 
 async def test_of_200_at_once_exactly_n_are_admitted_every_time(calls: AdmitAndRelease) -> None:
@@ -61,8 +62,7 @@ async def test_of_200_at_once_exactly_n_are_admitted_every_time(calls: AdmitAndR
         assert (await admit(account, quota, make_id())).allowed
 
 
-async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(calls: AdmitAndRelease) -> None:
-    admit, _ = calls
+async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(admit: Admit) -> None:
     account, quota = make_id(), Quota(requests_per_minute=5)
     decisions = [await admit(account, quota, make_id()) for _ in range(6)]
     assert [decision.allowed for decision in decisions] == [True] * 5 + [False]
@@ -102,24 +102,21 @@ async def test_a_refused_request_takes_no_token_and_no_slot(calls: AdmitAndRelea
     assert (await admit(account, other, make_id())).allowed
 
 
-async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(calls: AdmitAndRelease) -> None:
-    admit, _ = calls
+async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(admit: Admit) -> None:
     account = make_id()
     decisions = await asyncio.gather(*(admit(account, Quota(), make_id()) for _ in range(300)))
     assert all(decision.allowed for decision in decisions)
     assert {(d.account.remaining, d.account.reset_s, d.retry_us) for d in decisions} == {(0, 0, 0)}
 
 
-async def test_a_raised_rate_counts_at_the_next_request(calls: AdmitAndRelease) -> None:
-    admit, _ = calls
+async def test_a_raised_rate_counts_at_the_next_request(admit: Admit) -> None:
     account = make_id()
     assert (await admit(account, Quota(requests_per_minute=1), make_id())).allowed
     assert not (await admit(account, Quota(requests_per_minute=1), make_id())).allowed
     assert (await admit(account, Quota(requests_per_minute=600), make_id())).retry_after_s == 1
 
 
-async def test_each_user_has_a_rate_within_that_of_the_account(calls: AdmitAndRelease) -> None:
-    admit, _ = calls
+async def test_each_user_has_a_rate_within_that_of_the_account(admit: Admit) -> None:
     account, quota = make_id(), Quota(requests_per_minute=5, user_requests_per_minute=2)
     decisions = [await admit(account, quota, make_id(), "ada") for _ in range(3)]
     assert [decision.allowed for decision in decisions] == [True, True, False]

@@ -1,17 +1,15 @@
-"""Admit requests and hold the slots of runs: in Redis, or locally while Redis is away."""
+"""Admit requests and hold the slots of runs in Redis; while it is away, limit the rates locally."""
 
 import asyncio
+import contextlib
 import hashlib
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
 from agentchat.limits import lua_scripts, quota
 from agentchat.limits.local_limiter import Bucket, LocalLimiter
 from agentchat.limits.redis_client import RedisClient, RedisUnavailable
-
-_KEPT_RELEASES = 10_000
 
 
 class Limiter:
@@ -30,12 +28,9 @@ class Limiter:
         instance: str,
         on_fallback: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._redis = RedisClient(
-            redis_url, timeout=timeout, name=f"limits-{instance}", on_return=self._tell_unreleased
-        )
+        self._redis = RedisClient(redis_url, timeout=timeout, name=f"limits-{instance}")
         self._on_fallback = on_fallback
         self._local = LocalLimiter()
-        self._unreleased: dict[tuple[str, str], bool] = {}  # whether the run has ended
 
     async def admit(
         self,
@@ -64,7 +59,7 @@ class Limiter:
             retry_us, *counts = await self._redis.run(lua_scripts.ADMIT, keys, arguments)
         except RedisUnavailable as away:
             self._on_fallback(str(away))
-            return self._local.admit(account_id, plan, trace_id, user=user, lease_s=slot_ttl_s)
+            return self._local.admit(account_id, plan, user=user)
         return quota.Admission(
             retry_us=retry_us,
             account=quota.Counts(*counts[:3]),
@@ -118,18 +113,11 @@ class Limiter:
     async def release(self, account_id: str, trace_id: str, *, ended: bool = False) -> None:
         """Free a run's slot: the run was not started, waits for a person, or has `ended`.
 
-        If Redis is away, it is told when it is back.
+        If Redis is away, the slot's lease expires.
         """
-        self._local.end(account_id, trace_id)
-        try:
-            await self._redis.run(lua_scripts.RELEASE, *_release_call(account_id, trace_id, ended))
-        except RedisUnavailable:
-            if len(self._unreleased) < _KEPT_RELEASES:
-                self._unreleased[account_id, trace_id] = ended
-
-    def note_ended(self, account_id: str, trace_id: str) -> None:
-        """Free the slot of a run in this process: another process releases it in Redis."""
-        self._local.end(account_id, trace_id)
+        keys = [_name_key(account_id, "slots"), _name_mark(account_id, trace_id)]
+        with contextlib.suppress(RedisUnavailable):
+            await self._redis.run(lua_scripts.RELEASE, keys, [trace_id, int(ended)])
 
     async def ping(self) -> None:
         """Check that Redis answers. Raises RedisUnavailable."""
@@ -138,20 +126,6 @@ class Limiter:
     async def aclose(self) -> None:
         """Close the connection."""
         await self._redis.aclose()
-
-    async def _tell_unreleased(self) -> None:
-        """Release what ended while Redis was away, and forget each once Redis has it.
-
-        Raises redis.RedisError, OSError or TimeoutError.
-        """
-        while self._unreleased:
-            (account_id, trace_id), ended = next(iter(self._unreleased.items()))
-            await self._redis.run_on_return(lua_scripts.RELEASE, *_release_call(account_id, trace_id, ended))
-            del self._unreleased[account_id, trace_id]
-
-
-def _release_call(account_id: str, trace_id: str, ended: bool) -> tuple[list[str], list[Any]]:
-    return [_name_key(account_id, "slots"), _name_mark(account_id, trace_id)], [trace_id, int(ended)]
 
 
 def _list_numbers(rate: quota.Rate | None, runs: int | None) -> list[int]:

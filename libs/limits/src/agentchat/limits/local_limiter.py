@@ -1,141 +1,72 @@
-"""Limit requests within this process while Redis is away, by the same algorithm.
+"""Limit the rates of requests within this process while Redis is away, by the same algorithm.
 
-Each gateway then allows a plan's full numbers by itself.
+Each gateway then allows a plan's full rates by itself. Runs at once are not bounded meanwhile.
 """
 
 import time
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from agentchat.limits.quota import Admission, Counts, PlanLimits, Rate, get_chat_rate, get_user_rate
 from agentchat.runtime.bounded_map import BoundedMap
 
-_ACCOUNTS = 10_000
-_USERS = 10_000
-"""Of one account: more rates than these are looked through for those that are whole again."""
+_RATES = 50_000
+
 Bucket = Literal["reads", "writes"]
 """What an account asks next to the chat endpoints."""
 
 
-class _Bounds(NamedTuple):
-    """The bounds of an account, or of one of its users. `bucket` names the tokens of the rate."""
-
-    bucket: str
-    rate: Rate | None
-    runs: int | None
-
-
-class _Account:
-    """`arrivals`: theoretical arrival times; `slots`: the ends of leases by trace id. In microseconds.
-
-    `users` are those of runs, by trace id.
-    """
-
-    __slots__ = ("arrivals", "slots", "users")
-
-    def __init__(self) -> None:
-        self.arrivals: dict[str, float] = {}
-        self.slots: dict[str, float] = {}
-        self.users: dict[str, str] = {}
-
-    def take(self, bucket: str, rate: Rate, now: float) -> float:
-        """Take a token; return 0, or the microseconds to wait."""
-        wait = self.measure_wait(bucket, rate, now)
-        if wait <= 0:
-            self.arrivals[bucket] = self.find_arrival(bucket, rate, now) + rate.interval_us
-        return max(0.0, wait)
-
-    def measure_wait(self, bucket: str, rate: Rate | None, now: float) -> float:
-        """Return the microseconds until a token is free, 0 or less for now."""
-        if rate is None:
-            return 0.0
-        return self.find_arrival(bucket, rate, now) + rate.interval_us - rate.interval_us * rate.burst - now
-
-    def count(self, bounds: _Bounds, now: float, runs: int) -> Counts:
-        """Return what is left of a rate, and the runs so far."""
-        rate = bounds.rate
-        if rate is None:
-            return Counts(0, 0.0, runs)
-        reset_us = self.find_arrival(bounds.bucket, rate, now) - now
-        return Counts(int((rate.interval_us * rate.burst - reset_us) // rate.interval_us), reset_us, runs)
-
-    def count_runs(self, user: str | None) -> int:
-        """Count a user's runs that have a slot."""
-        return sum(each == user for trace, each in self.users.items() if trace in self.slots)
-
-    def forget_past(self, now: float) -> None:
-        """Drop leases that have ended, and users whose rate is whole again."""
-        self.slots = {trace: end for trace, end in self.slots.items() if end > now}
-        self.users = {trace: user for trace, user in self.users.items() if trace in self.slots}
-        if len(self.arrivals) > _USERS:
-            self.arrivals = {bucket: at for bucket, at in self.arrivals.items() if at > now}
-
-    def find_arrival(self, bucket: str, rate: Rate, now: float) -> float:
-        window = rate.interval_us * rate.burst
-        return max(now, min(self.arrivals.get(bucket, 0.0), now + window))
-
-
 class LocalLimiter:
-    """Holds at most 10,000 accounts; the one unused for longest is forgotten first."""
+    """Holds the arrival times of at most 50,000 rates; the one unused for longest is forgotten first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._accounts: BoundedMap[str, _Account] = BoundedMap(_ACCOUNTS)
+        self._arrivals: BoundedMap[str, float] = BoundedMap(_RATES)  # in microseconds
 
-    def admit(
-        self,
-        account_id: str,
-        limits: PlanLimits,
-        trace_id: str,
-        *,
-        user: str | None = None,
-        lease_s: float,
-    ) -> Admission:
-        """Decide without I/O; with a lease of 0, on the rates alone."""
-        now, account = self._clock() * 1e6, self._get_account(account_id)
-        account.forget_past(now)
-        own = _Bounds("chats", get_chat_rate(limits), limits.concurrent_runs)
-        of_user = _Bounds(f"user {user}", get_user_rate(limits), limits.user_concurrent_runs)
-        parties = [(own, len(account.slots))]
+    def admit(self, account_id: str, limits: PlanLimits, *, user: str | None = None) -> Admission:
+        """Decide without I/O, and take a token of the account's rate and of the user's if both have one."""
+        rates = {f"{account_id} chats": get_chat_rate(limits)}
         if user is not None:
-            parties.append((of_user, account.count_runs(user)))
-        retry_us, refusing = 0.0, own
-        if trace_id not in account.slots:
-            for refusing, runs in parties:
-                retry_us = account.measure_wait(refusing.bucket, refusing.rate, now)
-                if retry_us <= 0 and lease_s and refusing.runs is not None and runs >= refusing.runs:
-                    retry_us = 1e6
-                if retry_us > 0:
-                    break
-            else:
-                for each, _ in parties:
-                    if each.rate is not None:
-                        account.take(each.bucket, each.rate, now)
-        if retry_us <= 0 and lease_s:
-            account.slots[trace_id] = now + lease_s * 1e6
-            if user is not None:
-                account.users[trace_id] = user
+            rates[f"{account_id} user {user}"] = get_user_rate(limits)
+        waits = [self._measure_wait(key, rate) for key, rate in rates.items()]
+        if max(waits) <= 0:
+            for key, rate in rates.items():
+                self._take_token(key, rate)
+        counts = [self._count(key, rate) for key, rate in rates.items()]
         return Admission(
-            retry_us=max(0.0, retry_us),
-            account=account.count(own, now, len(account.slots)),
-            user=None if user is None else account.count(of_user, now, account.count_runs(user)),
-            by_user=retry_us > 0 and refusing is of_user,
+            retry_us=next((wait for wait in waits if wait > 0), 0.0),
+            account=counts[0],
+            user=None if user is None else counts[1],
+            by_user=waits[0] <= 0 < waits[-1],
             local=True,
         )
 
     def take(self, account_id: str, bucket: Bucket, rate: Rate) -> float:
         """Take a token; return 0, or the microseconds to wait."""
-        return self._get_account(account_id).take(bucket, rate, self._clock() * 1e6)
+        key = f"{account_id} {bucket}"
+        wait = self._measure_wait(key, rate)
+        if wait <= 0:
+            self._take_token(key, rate)
+        return max(0.0, wait)
 
-    def end(self, account_id: str, trace_id: str) -> None:
-        """Free the slot of a run."""
-        account = self._accounts.get(account_id)
-        if account is not None:
-            account.slots.pop(trace_id, None)
+    def _measure_wait(self, key: str, rate: Rate | None) -> float:
+        """Return the microseconds until a token is free, 0 or less for now."""
+        if rate is None:
+            return 0.0
+        return self._measure_arrival(key, rate) + rate.interval_us * (1 - rate.burst)
 
-    def _get_account(self, account_id: str) -> _Account:
-        account = self._accounts.get(account_id)
-        if account is None:
-            account = _Account()
-            self._accounts.put(account_id, account)
-        return account
+    def _take_token(self, key: str, rate: Rate | None) -> None:
+        if rate is not None:
+            arrival = self._measure_arrival(key, rate) + rate.interval_us
+            self._arrivals.put(key, self._clock() * 1e6 + arrival)
+
+    def _count(self, key: str, rate: Rate | None) -> Counts:
+        if rate is None:
+            return Counts(0, 0.0, 0)
+        reset_us = self._measure_arrival(key, rate)
+        return Counts(int((rate.interval_us * rate.burst - reset_us) // rate.interval_us), reset_us, 0)
+
+    def _measure_arrival(self, key: str, rate: Rate) -> float:
+        """Return the microseconds until the full rate is back."""
+        ahead = (self._arrivals.get(key) or 0.0) - self._clock() * 1e6
+        return max(0.0, min(ahead, rate.interval_us * rate.burst))

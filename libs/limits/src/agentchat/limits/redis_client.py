@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
@@ -40,12 +40,10 @@ class RedisClient:
     """Runs scripts on one connection, all waiting calls in one piece: 200 callers wait as long as one.
 
     A call takes at most about `timeout` seconds. After a failure Redis is not asked until a probe, once a
-    second, finds it well; then `on_return` is awaited, which may run scripts, and calls are made again.
+    second, finds it well.
     """
 
-    def __init__(
-        self, redis_url: str, *, timeout: float, name: str, on_return: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, redis_url: str, *, timeout: float, name: str) -> None:
         # No retries: a second try after a time-out would only come too late. RESP2 saves a round trip. A
         # connection without redis-py's client and pipeline around it takes a third of their CPU time.
         pool = ConnectionPool.from_url(
@@ -59,7 +57,6 @@ class RedisClient:
         )
         self._connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
         self._timeout = timeout
-        self._on_return = on_return
         self._batcher: Batcher[_Call, Any] = Batcher(self._send_unless_away, most=_MOST, inline=True)
         self._probe: asyncio.Task[None] | None = None
         self._is_away = False
@@ -67,16 +64,6 @@ class RedisClient:
     async def run(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
         """Return the script's reply. Raises RedisUnavailable."""
         return await self._batcher.call(_Call(script, keys, arguments))
-
-    async def run_on_return(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
-        """Run a script for `on_return`, while other calls are still refused.
-
-        Raises redis.RedisError, OSError.
-        """
-        (reply,) = await _run_in_time(self._send([_Call(script, keys, arguments)]), self._timeout)
-        if isinstance(reply, RedisError):
-            raise reply
-        return reply
 
     async def ping(self) -> None:
         """Make one round trip. Raises RedisUnavailable."""
@@ -136,11 +123,10 @@ class RedisClient:
         while self._is_away:
             await asyncio.sleep(PROBE_SECONDS)
             try:
-                await self.run_on_return(_PING, [], [])
-                await self._on_return()
+                (reply,) = await _run_in_time(self._send([_Call(_PING, [], [])]), self._timeout)
             except _FAILURES:
                 continue
-            self._is_away = False
+            self._is_away = isinstance(reply, RedisError)
         logs.get_logger("limits").info("redis_back")
 
 

@@ -49,7 +49,7 @@ class Batcher(Generic[A, R]):
         loop = asyncio.get_running_loop()
         if self._is_inline and self._task is None and not self._is_busy:
             return await self._call_inline(item, loop.time() + self._seconds)
-        entry = _Entry[A, R](item, loop.time() + self._seconds, loop.create_future())
+        entry: _Entry[A, R] = _Entry(item, loop.time() + self._seconds, loop.create_future())
         self._waiting.append(entry)
         if self._task is None and not self._is_busy:
             self._task = loop.create_task(self._run())

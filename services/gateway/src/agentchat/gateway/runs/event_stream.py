@@ -10,7 +10,6 @@ from litestar.types import Receive, Scope, Send
 from agentchat.contracts import sse_encoder
 from agentchat.contracts.timings import PING_SECONDS
 from agentchat.gateway.runs.run_follower import RunFollower
-from agentchat.gateway.runs.wait_for_reply import watch_client
 from agentchat.runtime import failpoints
 
 EVENTS = {
@@ -48,7 +47,7 @@ class EventStream(Response[Any]):
         run = self._run
         await send({"type": "http.response.start", "status": 200, "headers": sse_encoder.HEADERS})
         run.on_tick = self._tick
-        watching = watch_client(receive, run)
+        watching = run.watch_client(receive)
         try:
             while not run.gone:
                 data = self._take()

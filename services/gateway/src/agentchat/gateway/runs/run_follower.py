@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from litestar.types import Receive
+
 from agentchat.contracts.updates import STEERED, Broken, Update
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
@@ -102,8 +104,13 @@ class RunFollower:
         """End the wait that is under way, or the next one."""
         self._changed.set()
 
-    def leave(self) -> None:
-        """Note that the client has left."""
+    def watch_client(self, receive: Receive) -> "asyncio.Task[None]":
+        """Set `gone` when the client closes the connection, until the task is cancelled."""
+        return asyncio.create_task(self._leave_with_client(receive))
+
+    async def _leave_with_client(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":  # of a GET its empty body comes first
+            pass
         self.gone = True
         self.wake()
 

@@ -34,7 +34,6 @@ from agentchat.gateway.runs.followed_runs import Stopping
 from agentchat.gateway.runs.run_follower import JoinedRun, RunFollower
 from agentchat.gateway.runs.run_request import Fork, RunRequest
 from agentchat.gateway.uploads.store_upload import find_room
-from agentchat.limits import Limiter
 from agentchat.runtime import failpoints, logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
@@ -79,7 +78,7 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
             services.pool, services.files, services.downloader, run_request.attachments, room
         )
     started = await RunStarter(request, chat, key, run_request, files).start()
-    context.held.push_async_callback(_stop_following, services.limiter, started)
+    context.held.push_async_callback(started.run.aclose)
     return started
 
 
@@ -300,10 +299,3 @@ async def _fork(rpc: Rpc, request: ChatRequested, fork: Fork) -> ChatRequested:
         is_too_large = answer.outcome == "too_large"
         raise Refusal("conversation_too_large" if is_too_large else "conversation_not_found")
     return request
-
-
-async def _stop_following(limiter: Limiter, started: StartedRun) -> None:
-    has_ended = started.run.ended
-    await started.run.aclose()
-    if has_ended:
-        limiter.note_ended(started.claim.account_id, started.claim.trace_id)

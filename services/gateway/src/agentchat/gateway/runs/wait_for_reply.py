@@ -1,9 +1,5 @@
 """Wait for the end of a run, for responses that are not streamed."""
 
-import asyncio
-
-from litestar.types import Receive
-
 from agentchat.contracts.updates import Broken, Finished, Update, Warned
 from agentchat.gateway.http.refusals import ClientDisconnected
 from agentchat.gateway.http.request_context import JsonRequest
@@ -28,7 +24,7 @@ async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
 
     X-Unavailable-Tools of the response names the tool servers that the run continued without.
     """
-    watching = watch_client(request.receive, run)
+    watching = run.watch_client(request.receive)
     try:
         while not run.ended:
             await run.wait()
@@ -41,14 +37,3 @@ async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
     if missing := [each.subject for each in warnings if each.code == "tool_server_unavailable"]:
         request.context.add_header("x-unavailable-tools", ", ".join(missing))
     return updates
-
-
-def watch_client(receive: Receive, run: RunFollower) -> "asyncio.Task[None]":
-    """Have the follower leave when the client closes the connection, until the task is cancelled."""
-    return asyncio.create_task(_leave_with_client(receive, run))
-
-
-async def _leave_with_client(receive: Receive, run: RunFollower) -> None:
-    while (await receive())["type"] != "http.disconnect":  # of a GET its empty body comes first
-        pass
-    run.leave()

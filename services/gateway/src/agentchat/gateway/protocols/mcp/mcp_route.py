@@ -7,7 +7,6 @@ imported with the first request: it takes 20 MB, and most gateways never need it
 from typing import Any
 
 from litestar import Response, post
-from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Scope, Send
 
 from agentchat.gateway.access.checks import may_use_mcp
@@ -26,23 +25,17 @@ async def serve_mcp(request: JsonRequest) -> Response[Any]:
 
 
 class _McpResponse(Response[Any]):
-    def __init__(self, request: JsonRequest, body: bytes) -> None:
-        super().__init__(None)
-        self._answer = _McpAnswer(request, body)
-
-    def to_asgi_response(self, *_: Any, **__: Any) -> ASGIResponse:
-        return self._answer
-
-
-class _McpAnswer(ASGIResponse):
     """The SDK's answer: JSON, or server-sent events with progress before the result."""
 
     def __init__(self, request: JsonRequest, body: bytes) -> None:
-        super().__init__()
+        super().__init__(None)
         self._request = request
         self._body: bytes | None = body
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        return self._answer
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the SDK answer. It gets the body again, which the guard has received."""
         from agentchat.gateway.protocols.mcp.agent_tools import build_manager
 
