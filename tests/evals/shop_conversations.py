@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 
 from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.log import Log
@@ -17,8 +16,9 @@ from agentchat.evals.suite import CASES, SETTINGS, Suite, read_suite, write_agen
 from agentchat.ops import demo
 from agentchat.ops.environment import Environment
 from agentchat.runtime.postgres import Pool, open_pool
+from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
-from tests.system.calling import Caller
+from tests.system.calling import Caller, events_of
 
 _SECONDS = 60.0
 _SMALL: dict[str, Any] = {"context_window": 1000, "at_share": 0.2, "keep_runs": 0}
@@ -98,8 +98,7 @@ class Speaker:
             response = await self.caller.send(
                 "GET", f"/v1/chat/{trace_id}/events", headers={"X-Stream-Form": "2"}
             )
-            lines = [line[6:] for line in response.text.splitlines() if line.startswith("data: ")]
-            found = [msgspec.json.decode(line) for line in lines]
+            found = [event async for event in events_of(response)]
             if {each["id"] for each in found[-1].get("approvals", ())} != decided:
                 return found
             await asyncio.sleep(0.05)
@@ -108,8 +107,12 @@ class Speaker:
 async def make_speakers(environment: Environment, http: httpx.AsyncClient) -> dict[str, Speaker]:
     """By the name of the suite: tools and approvals by both providers, retrieval, summaries of both kinds."""
 
+    admin = AdminClient(http, environment.base_url, environment.admin_token)
+    common = {"account_id": demo.LOAD_ACCOUNT_ID, "model": "demo-shop-1", "provider_key": "offline"}
+
     async def make_caller(name: str, **settings: Any) -> Caller:
-        return await make_agent(environment, http, name=name, **settings)
+        made = await admin.post("/agents", common | {"name": name} | settings)
+        return Caller(http, environment.base_url, environment.load_api_key, made["id"])
 
     def call_agent(agent_id: str) -> Caller:
         return Caller(http, environment.base_url, environment.api_key, agent_id)
@@ -123,22 +126,6 @@ async def make_speakers(environment: Environment, http: httpx.AsyncClient) -> di
             await make_caller("Provider", compaction=_SMALL | {"by": "provider"}), _LONG
         ),
     }
-
-
-async def make_agent(environment: Environment, http: httpx.AsyncClient, **settings: Any) -> Caller:
-    """An agent of the account without limits."""
-    response = await http.post(
-        f"{environment.base_url}/admin/v1/agents",
-        json={
-            "account_id": demo.LOAD_ACCOUNT_ID,
-            "model": "demo-shop-1",
-            "provider_key": "offline",
-            **settings,
-        },
-        headers={"Authorization": f"Bearer {environment.admin_token}"},
-    )
-    assert response.status_code == 201, response.text
-    return Caller(http, environment.base_url, environment.load_api_key, response.json()["id"])
 
 
 async def make_suite(

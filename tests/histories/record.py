@@ -19,6 +19,7 @@ from agentchat.conversations.event_store.log import Log, open_log
 from agentchat.conversations.export import ExportWriter, load_exportable_events
 from agentchat.ops import demo
 from agentchat.ops.settings import ProcessCounts
+from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack, running_stack
 
 _SMALL = {"context_window": 1000, "at_share": 0.1, "keep_runs": 0}
@@ -53,14 +54,11 @@ class Recorder:
         """Those of AGENTS, in the account without limits."""
         server = {"name": "shop", "url": f"{self.env.mcp_base_url}/api/mcp"}
         tools = {"waiting": {"model": "demo-shop-1?delay_ms=200", "mcp_servers": [server]}}
+        admin = AdminClient(self._http, self.env.base_url, self.env.admin_token)
+        common = {"account_id": demo.LOAD_ACCOUNT_ID, "provider_key": "offline"}
         for name, agent in (AGENTS | tools).items():
-            made = await self._http.post(
-                f"{self.env.base_url}/admin/v1/agents",
-                json={"account_id": demo.LOAD_ACCOUNT_ID, "name": name, "provider_key": "offline", **agent},
-                headers={"Authorization": f"Bearer {self.env.admin_token}"},
-            )
-            assert made.status_code == 201, made.text
-            self._agents[name] = made.json()["id"]
+            made = await admin.post("/agents", common | {"name": name} | agent)
+            self._agents[name] = made["id"]
 
     async def chat(
         self,

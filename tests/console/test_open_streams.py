@@ -1,7 +1,12 @@
-"""How many streams one session may hold open."""
+"""How many streams one session may hold open, and how one ends."""
 
+import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
 
+import anyio
+
+from agentchat.console.frame.event_source import stream_events
 from agentchat.console.live.open_streams import OpenStreams
 from tests.console.pages import Browser, extract_text
 
@@ -27,3 +32,30 @@ async def test_too_many_live_pages_are_refused(browser: Browser) -> None:
         refused = await browser.get("/now/stream", **{"hx-request": "true"})
         assert (refused.status_code, refused.headers["hx-retarget"]) == (429, "#trouble")
         assert "You have 20 live pages open" in extract_text(refused.text)
+
+
+async def test_closed_page_lets_the_parts_finish() -> None:
+    """A cancelled scope of anyio, as Litestar's Stream has one, cancels at each await."""
+    waiting, finished = asyncio.Event(), asyncio.Event()
+
+    async def yield_parts() -> AsyncGenerator[str, None]:
+        try:
+            yield "first"
+            waiting.set()
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            finished.set()
+
+    async def read_all() -> None:
+        async with contextlib.aclosing(stream_events(yield_parts())) as events:
+            async for _ in events:
+                pass
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(read_all)
+        await waiting.wait()
+        group.cancel_scope.cancel()
+    async with asyncio.timeout(5):
+        await finished.wait()
