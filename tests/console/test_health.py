@@ -1,5 +1,6 @@
 """The page of health: processes, queues, readers of the log."""
 
+import asyncio
 import re
 
 import pytest
@@ -20,6 +21,23 @@ async def test_htmx_gets_the_part_that_changes(browser: Browser) -> None:
     response = await browser.get("/health", **{"hx-request": "true"})
     assert "<html" not in response.text
     assert "Open runs" in extract_text(response.text)
+
+
+async def test_overdue_retention_of_the_projector_is_shown(environ: dict[str, str]) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 39\r\n\r\nagentchat_retention_lag_seconds 7800.0\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as projector:
+        port = projector.sockets[0].getsockname()[1]
+        targets = {"AGENTCHAT_CONSOLE_SERVICES": f"projector=http://127.0.0.1:{port}/metrics"}
+        async with run_console(environ | targets) as process, Browser(process.url) as browser:
+            async with asyncio.timeout(30):
+                while "Retention overdue" not in (page := await browser.open_page("/health")):
+                    pass
+    assert "Retention overdue 2 h 10 m the oldest conversation" in page
 
 
 @pytest.mark.slow

@@ -102,3 +102,8 @@ def clean_json(value: Any) -> Any:
             return {clean_text(str(key)): clean_json(item) for key, item in value.items()}
         case _:
             return value
+
+
+def format_count(number: int, noun: str) -> str:
+    """Format a number with its noun: `1 run`, `1,200 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from agentchat.contracts.text import format_count
 from agentchat.evals.results import CaseResult
 from agentchat.evals.statistics import LEAST, Difference, State, compare_paired, decide_states
 from agentchat.evals.suite import SuiteSettings
@@ -76,7 +77,8 @@ class SuiteVerdict(msgspec.Struct, frozen=True, kw_only=True):
     def counted(self) -> str:
         """A summary: `200 cases against the recorded runs: 198 completed, 2 diverged`."""
         counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in self.outcomes.items())
-        return f"{sum(self.outcomes.values()):,} cases against {self.against}: {counts or 'nothing was run'}"
+        cases = format_count(sum(self.outcomes.values()), "case")
+        return f"{cases} against {self.against}: {counts or 'nothing was run'}"
 
 
 def decide_verdict(
@@ -159,7 +161,7 @@ def _describe_drop(each: Comparison) -> str:
     interval = f", 95 % interval {each.interval}" if each.interval else ""
     return (
         f"{each.evaluator} fell from {each.found.before:.1%} to {each.found.after:.1%} in {each.where} "
-        f"({each.found.count:,} cases{interval})"
+        f"({format_count(each.found.count, 'case')}{interval})"
     )
 
 
@@ -206,4 +208,7 @@ def _list_changes(results: Iterable[CaseResult], pairs: _Pairs, found_worse: set
 
 def _list_failures(results: Iterable[CaseResult]) -> list[str]:
     counts = Counter((name, detail) for each in results for name, detail in each.failures.items())
-    return [f"{name} could not judge {count:,} cases: {detail}" for (name, detail), count in counts.items()]
+    return [
+        f"{name} could not judge {format_count(count, 'case')}: {detail}"
+        for (name, detail), count in counts.items()
+    ]

@@ -1,4 +1,4 @@
-"""Format text for standard output: clean it of control characters, shorten it, count things.
+"""Format text for standard output: clean it of control characters, shorten it.
 
 Cleaned text cannot control a terminal: a visible symbol replaces each control character. Cleaning works
 character by character, so a stream may be cut anywhere.
@@ -48,11 +48,6 @@ def format_fields(value: Any, most: int) -> str:
 
 def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def format_count(number: int, noun: str) -> str:
-    """Format a number with its noun: `1 run`, `1,200 runs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def discard_stdout() -> None:

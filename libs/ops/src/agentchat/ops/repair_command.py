@@ -12,6 +12,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.feed_stream import EventSelection
 from agentchat.contracts import events
 from agentchat.contracts.feed import FeedEvent
+from agentchat.contracts.text import format_count
 from agentchat.conversations.event_store.log import Log
 from agentchat.ops import connections, printing
 from agentchat.ops.errors import RefusedError
@@ -95,7 +96,8 @@ def describe_repair(done: Repaired) -> Iterator[str]:
         yield "no events were lost: EVENTS has no events beyond the log"
     else:
         yield (
-            f"lost {done.lost.events:,} events of {len(done.lost.conversations):,} conversations (positions "
+            f"lost {format_count(done.lost.events, 'event')} of "
+            f"{format_count(len(done.lost.conversations), 'conversation')} (positions "
             f"{done.lost.first_position:,} to {done.lost.last_position:,}), which consumers may have seen"
         )
         for each in done.lost.deletions:

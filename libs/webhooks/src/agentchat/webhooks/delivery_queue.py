@@ -286,6 +286,6 @@ SELECT count(*), count(*) FILTER (WHERE failures > 0), count(*) FILTER (WHERE wa
 _DELETE_OLD = """
 DELETE FROM webhook_deliveries WHERE delivery_id IN (
     SELECT delivery_id FROM webhook_deliveries JOIN webhook_endpoints USING (endpoint_id)
-     WHERE webhook_deliveries.created_at < clock_timestamp() - make_interval(days => %s)
+     WHERE webhook_deliveries.created_at < now() - make_interval(days => %s)
        AND (next_attempt_at IS NULL OR disabled_at IS NOT NULL) LIMIT %s)
 """

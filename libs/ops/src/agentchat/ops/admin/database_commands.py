@@ -11,6 +11,7 @@ from rich.progress import Progress, TaskID
 from agentchat.administration import Admin, admin_knowledge
 from agentchat.administration.reseal import Resealed
 from agentchat.administration.reseal import reseal as seal_again
+from agentchat.contracts.text import format_count
 from agentchat.knowledge.embedding import vectors
 from agentchat.ops import printing
 from agentchat.ops.admin.api import find_api
@@ -94,4 +95,4 @@ def embed(
     if as_json:
         printing.print_json({"embedded": count})
     else:
-        sys.stdout.write(f"{count:,} passages embedded\n")
+        sys.stdout.write(f"{format_count(count, 'passage')} embedded\n")

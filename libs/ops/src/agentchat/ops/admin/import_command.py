@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.text import format_count
 from agentchat.knowledge.errors import Unreadable
 from agentchat.knowledge.importing import import_files, importer
 from agentchat.knowledge.importing.import_files import FoundFile
@@ -100,7 +101,9 @@ def import_(
     for warning in report.warnings:
         printing.print_note(f"{warning.name}: {warning.reason}")
     if report.lacking:
-        printing.print_note(f"{report.lacking} documents are not embedded yet; `knowledge embed` does that")
+        printing.print_note(
+            f"not embedded yet: {format_count(report.lacking, 'document')}; `knowledge embed` does that"
+        )
     is_complete = not prune or _prune(api, base, paths, found, report, yes=yes)
     if as_json:
         printing.print_json(report)
@@ -157,7 +160,7 @@ def _prune(
     report.pruned = [document["name"] for document in gone]
     if gone and not report.dry_run:
         names = ", ".join(report.pruned[:5]) + (", …" if len(gone) > 5 else "")
-        confirm(f"Delete {len(gone)} documents that are not among the files ({names})?", yes=yes)
+        confirm(f"Delete {format_count(len(gone), 'document')} not among the files ({names})?", yes=yes)
         for document in gone:
             api.call("DELETE", f"/knowledge_bases/{base}/documents/{document['id']}")
     return True

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agentchat.administration import Admin, admin_agents
 from agentchat.administration.admin import translate_errors
 from agentchat.contracts.admin_errors import NotFound
+from agentchat.contracts.text import format_count
 from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.evals.case_reader import CaseReader, load_suite_agent
@@ -35,7 +36,6 @@ from agentchat.ops.admin.arguments import parse_time_option
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
 from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
-from agentchat.ops.output import format_count
 from agentchat.ops.printing import build_progress
 from agentchat.ops.replay.what_if_command import load_prices, parse_end_option
 from agentchat.runtime.prices import Prices

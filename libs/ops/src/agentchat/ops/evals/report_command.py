@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from agentchat.contracts.text import format_count
 from agentchat.evals import reports
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, read_lines, write_file
@@ -14,7 +15,6 @@ from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import SetupError
 from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
-from agentchat.ops.output import format_count
 
 ResultsOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help=f"The results; {RESULTS} in the suite if unset.")

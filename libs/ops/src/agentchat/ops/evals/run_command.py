@@ -14,6 +14,7 @@ from agentchat.administration import Admin, admin_accounts
 from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
+from agentchat.contracts.text import format_count
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.evals.answer_cache import AnsweringVersion
 from agentchat.evals.case_reader import load_suite_agent
@@ -36,7 +37,6 @@ from agentchat.ops.evals.report_command import (
 )
 from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
 from agentchat.ops.evals.sync_command import find_erased
-from agentchat.ops.output import format_count
 from agentchat.ops.replay.what_if_command import load_prices
 from agentchat.runtime.prices import Prices
 
@@ -134,8 +134,8 @@ def run(
     else:
         print_verdict(decided)
     cost = f", {session.money:.4f} {table.currency}".rstrip() if table.models else ""
-    kept = f", {session.cached:,} answers were paid for before" if session.cached else ""
-    printing.print_note(f"{session.tokens:,} tokens{cost}{kept}; {path}")
+    kept = f", {format_count(session.cached, 'answer')} paid for before" if session.cached else ""
+    printing.print_note(f"{format_count(session.tokens, 'token')}{cost}{kept}; {path}")
     if decided.exit_code:
         raise typer.Exit(decided.exit_code)
 

@@ -1,11 +1,11 @@
 """Implement `agentchat eval sync`: remove cases whose conversations were deleted."""
 
+from agentchat.contracts.text import format_count
 from agentchat.conversations.event_store.log import Log
 from agentchat.evals.cases import read_cases, write_cases
 from agentchat.ops import printing
 from agentchat.ops.connections import run_with_pool
 from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
-from agentchat.ops.output import format_count
 from agentchat.runtime.postgres import Pool
 
 

@@ -7,6 +7,7 @@ import msgspec
 import typer
 
 from agentchat.contracts.ids import is_uuid
+from agentchat.contracts.text import format_count
 from agentchat.conversations.queries.analytics_views import RowFilter, View, list_columns, read_pages
 from agentchat.ops import printing
 from agentchat.ops.admin.arguments import parse_time_option
@@ -14,7 +15,6 @@ from agentchat.ops.connections import run_with_pool
 from agentchat.ops.errors import SetupError
 from agentchat.ops.export.output_file import Output, open_output, record_export
 from agentchat.ops.export.row_writers import Format, open_writer
-from agentchat.ops.output import format_count
 from agentchat.runtime.postgres import Pool
 
 _WITH_STATE = ("runs", "tool_calls")

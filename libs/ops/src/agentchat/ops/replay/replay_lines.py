@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from agentchat.contracts.events import ContextCompacted
+from agentchat.contracts.text import format_count
 from agentchat.contracts.values import Source, Usage
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
 from agentchat.ops.output import clean, format_fields, shorten
@@ -72,7 +73,7 @@ def format_tokens(usage: Usage) -> str:
         parts.append(f"{usage.cache_read_tokens:,} cache read")
     if usage.cache_creation_tokens:
         parts.append(f"{usage.cache_creation_tokens:,} cache write")
-    return f"{usage.total:,} tokens ({', '.join(parts)})"
+    return f"{format_count(usage.total, 'token')} ({', '.join(parts)})"
 
 
 def _format_decision(approval: CallApproval, indent: int) -> Iterator[Line]:

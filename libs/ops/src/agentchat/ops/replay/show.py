@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agentchat.contracts.ids import is_trace_id, is_uuid
-from agentchat.contracts.text import escape_controls
+from agentchat.contracts.text import escape_controls, format_count
 from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
@@ -96,7 +96,7 @@ def _format_run(number: int, run: Run, versions: _Versions) -> Iterator[Line]:
     yield Line(2, "user")
     yield Line(4, "", run.user_text)
     if run.sources is not None:
-        yield Line(2, f"{len(run.sources)} sources")
+        yield Line(2, format_count(len(run.sources), "source"))
         yield from format_sources(run.sources, 4)
     if run.compacted is not None:
         yield from format_summary(run.compacted)

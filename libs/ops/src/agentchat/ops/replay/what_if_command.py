@@ -13,6 +13,7 @@ from agentchat.administration import Admin, admin_agents
 from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import Agent
 from agentchat.contracts.admin_errors import Invalid, NotFound
+from agentchat.contracts.text import format_count
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.sample_conversations import RunSelection
 from agentchat.evals.compared_run import ComparedRun, Summary, summarize
@@ -23,7 +24,7 @@ from agentchat.ops import connections, printing
 from agentchat.ops.admin.arguments import parse_time_option, read_file
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.errors import RefusedError, SetupError
-from agentchat.ops.output import clean, format_count
+from agentchat.ops.output import clean
 from agentchat.ops.printing import build_progress
 from agentchat.runtime.prices import Prices, UnreadablePrices, read_prices
 

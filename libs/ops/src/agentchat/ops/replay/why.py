@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from agentchat.contracts.text import format_count
 from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import run_with_pool
-from agentchat.ops.output import format_count, format_fields, shorten
+from agentchat.ops.output import format_fields, shorten
 from agentchat.ops.replay.provenance import Provenance, RecordedAgent, load_provenance
 from agentchat.ops.replay.replay_lines import (
     Line,

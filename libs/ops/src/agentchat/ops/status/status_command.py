@@ -11,11 +11,11 @@ from typing import Literal
 
 import msgspec
 
+from agentchat.contracts.text import format_count
 from agentchat.conversations.queries.current_activity import FailedRuns
 from agentchat.ops import environment, printing, record
 from agentchat.ops.errors import NotRunningError
 from agentchat.ops.folder import RunFolder
-from agentchat.ops.output import format_count
 from agentchat.ops.probes import find_unready_reason, list_failing_checks
 from agentchat.ops.record import Entry
 from agentchat.ops.status import figures as figures_

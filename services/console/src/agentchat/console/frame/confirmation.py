@@ -14,7 +14,7 @@ from litestar.datastructures import FormMultiDict
 from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.rendering import render_page
 from agentchat.contracts.admin_errors import Use
-from agentchat.ops.output import format_count
+from agentchat.contracts.text import format_count
 
 _OWN = ("_csrf_token", "confirmed", "typed", "back", "about")
 

@@ -10,9 +10,9 @@ import msgspec
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from agentchat.contracts.text import format_count
 from agentchat.conversations.queries.search_query import Snippet
 from agentchat.conversations.queries.sorted_list import RowCount
-from agentchat.ops.output import format_count
 
 NONE = Markup('<span class="none">&ndash;</span>')
 _ID_CHARACTERS = 8

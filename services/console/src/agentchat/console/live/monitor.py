@@ -43,12 +43,15 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):
-    """The slots of all workers, the memory of processes in bytes, and their start. `away` gave no metrics."""
+    """The slots of all workers, the memory of processes in bytes, and their start. `away` gave no metrics.
+
+    `retention_lag` is how long ago the oldest conversation past its retention was to be deleted, in seconds.
+    """
 
     used: int
     total: int
     open_streams: int
-    takeovers: int
+    retention_lag: float
     memory: dict[str, float]
     started: dict[str, datetime]
     away: list[str]
@@ -84,7 +87,7 @@ class Monitor:
             used=round(after.sum("runs_slots_used")),
             total=round(after.sum("runs_slots")),
             open_streams=round(after.sum("streams_open")),
-            takeovers=round(after.sum("runs_taken_over_total")),
+            retention_lag=after.sum("retention_lag_seconds"),
             memory=after.memory,
             started=after.started,
             away=sorted(after.away),

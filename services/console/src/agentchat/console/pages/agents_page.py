@@ -32,9 +32,9 @@ from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.pages.tool_choice import SHOWN, build_choice, read_choice
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
+from agentchat.contracts.text import format_count
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import McpServer
-from agentchat.ops.output import format_count
 
 _NEW_SERVER = BodyForm(McpServer)
 _SERVER = BodyForm(ServerBody, secrets=("headers",))

@@ -44,12 +44,16 @@ class ProcessHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthView(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of the page. `errors` is None if the logs are not on this machine."""
+    """The data of the page. `errors` is None if the logs are not on this machine.
+
+    `retention_lag` is that of `WorkerSlots`, None before the first metrics.
+    """
 
     processes: list[ProcessHealth]
     figures: SystemFigures
     migrations: list[AppliedVersion]
     errors: list[LoggedError] | None
+    retention_lag: float | None
     version: str
 
     @property
@@ -65,11 +69,13 @@ async def _load_view(services: ConsoleServices) -> HealthView:
         _list_migrations(services),
         _list_errors(services.run_folder),
     )
+    slots = services.monitor.slots
     return HealthView(
         processes=processes,
         figures=figures,
         migrations=migrations,
         errors=errors,
+        retention_lag=None if slots is None else slots.retention_lag,
         version=metadata.version("agentchat-console"),
     )
 

@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from agentchat.administration.admin_retention import Retention
 from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.confirmation import Question, ask
-from agentchat.ops.output import format_count
+from agentchat.contracts.text import format_count
 
 
 async def ask_about_retention(
