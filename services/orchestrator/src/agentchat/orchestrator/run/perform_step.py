@@ -12,7 +12,7 @@ from agentchat.contracts.values import ClientTool, InputAsked, ToolSpec, Usage
 from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
-from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
+from agentchat.conversations.aggregate.conversation import Run, evolve_all
 from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
@@ -249,9 +249,10 @@ class Performer:
         )
 
     def _get_call_ids(self) -> set[str]:
-        """Return the ids of all calls of the thread, which is read once in an attempt."""
+        """Return the ids of all calls of the thread, read once in an attempt: in a prompt they are unique."""
         if self._call_ids is None:
-            self._call_ids = _collect_call_ids(self.log.conversation)
+            runs = self.log.conversation.runs
+            self._call_ids = {call.call_id for run in runs for each in run.rounds for call in each.calls}
         return self._call_ids
 
     def _build_system_prompt(self, run: Run) -> RenderedPrompt:
@@ -362,11 +363,6 @@ def _to_spec(tool: ClientTool) -> ToolSpec:
         description=tool.description,
         input_schema=tool.input_schema,
     )
-
-
-def _collect_call_ids(conversation: Conversation) -> set[str]:
-    """Return the ids of all calls of the thread: providers require unique ids in a prompt."""
-    return {call.call_id for run in conversation.runs for each in run.rounds for call in each.calls}
 
 
 def _select_blocks(
