@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from agentchat.contracts import events
 from agentchat.contracts.examples import EVENT_EXAMPLES
-from agentchat.contracts.values import Message, Usage
+from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve, fold
 from tests.conversations.given import (
     AT,
     LATER,
-    build_answer,
     build_conversation_started,
     build_delta,
     build_handed_over,
@@ -69,17 +68,6 @@ def test_usage_adds_up_over_rounds_until_the_end_states_it() -> None:
     assert run.usage == Usage(input_tokens=20, output_tokens=10)
     end = events.RunCompleted(trace_id=trace(), at=LATER, usage=Usage(input_tokens=99), rounds=2)
     assert run_after(build_run_started(), *build_delta("Yes"), end).usage == Usage(input_tokens=99)
-
-
-def test_the_saved_reply_and_the_end_of_the_run_are_two_facts() -> None:
-    saved, completed = build_answer("Hi")
-    before = run_after(build_run_started(), *build_delta("Hi"), saved)
-    assert (before.state, before.ended_at) == ("running", None)
-    assert before.reply == Message(
-        id="reply-a", conversation_id="conversation-1", content="Hi", token_count=15, created_at=LATER
-    )
-    after = run_after(build_run_started(), *build_delta("Hi"), saved, completed)
-    assert (after.state, after.ended_at, after.reply) == ("completed", LATER, before.reply)
 
 
 @for_all(st.lists(st.sampled_from(EVENT_EXAMPLES), max_size=30))

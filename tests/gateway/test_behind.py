@@ -122,9 +122,3 @@ def test_the_id_of_a_response_says_behind_which_wait_it_is(wait: PausePoint | No
     given = build_response_id(TRACE, wait)
     assert parse_response_id(given) == Named(TRACE, wait)
     assert wait != PausePoint(12) or given == f"resp_{TRACE}_12", "as it was before a round could wait twice"
-
-
-def test_a_piece_over_the_wait_is_cut_where_its_round_was_not_told() -> None:
-    behind = AfterPause(make_waited(), PausePoint(2))
-    rest = behind.take_rest([Started(), TextUpdate("Hello. So. Bye."), Broken("cancelled", "")])
-    assert rest == [Started(), TextUpdate(" Bye."), Broken("cancelled", "")]

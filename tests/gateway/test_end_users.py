@@ -40,20 +40,6 @@ async def test_openai_clients_name_the_user_in_the_body(
     assert (await asking).status_code == 200
 
 
-async def test_own_api_takes_a_users_labels(client: Client, worker: Worker) -> None:
-    message = ids.make_id()
-    labels = {"title": "A parcel", "metadata": {"channel": "web"}, "external_id": "ticket-4711"}
-    headers = client.headers | {"X-User-Id": "a"}
-    sent = client.send("POST", "/v1/chat", json={"message": message, **labels}, headers=headers)
-    asking = asyncio.create_task(sent)
-    turn = await worker.next(message)
-    asked = turn.request
-    assert (asked.user_id, asked.title, asked.external_id) == ("a", "A parcel", "ticket-4711")
-    assert asked.metadata == {"channel": "web"}
-    await turn.answer()
-    assert (await asking).status_code == 200
-
-
 @pytest.mark.parametrize("user_id", ["", "a b", "Ädä", "x" * 129])
 async def test_a_wrong_user_is_refused(client: Client, user_id: str) -> None:
     url, key = f"{client.url}/v1/conversations", client.headers["X-Api-Key"]

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentchat.contracts import frames, ids
+from agentchat.contracts import errors, frames, ids
 from agentchat.contracts.values import ApprovalNeeded
 from tests.gateway.client import Client
 from tests.gateway.worker import Worker
@@ -17,6 +17,8 @@ CODES = (
     "provider_error",
     "cancelled",
     "output_invalid",
+    "provider_overloaded",
+    "context_too_long",
     "provider_timeout",
     "deadline_exceeded",
     "unheard_of",
@@ -55,12 +57,16 @@ async def test_error_of_a_saved_message_names_conversation(
     turn = await (await worker.next(message)).accept()
     await turn.fail(code)
     response = await asked
-    assert response.status_code >= 400
+    assert response.status_code == errors.get_error_code(code).status
+    assert "it failed" in response.text
     assert read_conversation_id(path, response) == turn.request.conversation_id
 
 
 @pytest.mark.parametrize("path", [OWN, COMPLETIONS, RESPONSES])
-@pytest.mark.parametrize("code", ["conversation_busy", "agent_not_found", "overloaded", "conversation_full"])
+@pytest.mark.parametrize(
+    "code",
+    ["conversation_busy", "conversation_not_found", "agent_not_found", "overloaded", "conversation_full"],
+)
 async def test_error_before_the_message_is_saved_names_none(
     client: Client, worker: Worker, path: str, code: str
 ) -> None:
@@ -68,7 +74,7 @@ async def test_error_before_the_message_is_saved_names_none(
     asked = ask(client, path, message)
     await (await worker.next(message)).refuse(code)
     response = await asked
-    assert response.status_code >= 400
+    assert response.status_code == errors.get_error_code(code).status
     assert read_conversation_id(path, response) is None
     assert read_conversation_id(path, await ask(client, path, " ")) is None
 

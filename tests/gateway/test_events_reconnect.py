@@ -177,32 +177,6 @@ async def test_a_request_in_line_is_joined_when_its_turn_comes(
         await line.leave(request.trace_id)
 
 
-async def test_a_reconnect_does_not_join_a_reply_begun_again(
-    client: Client, worker: Worker, store: ConversationStore
-) -> None:
-    async with is_accepted(client, worker, 1, "fresh") as (turn, _):
-        await write(store, turn.request)
-        await turn.delta("Hello")
-        trace_id = turn.request.trace_id
-        first = await open_events(client, trace_id)
-        while (await first.next())["type"] != "delta":
-            pass
-        cursor = parse_stream(first.bytes)[-1][0] or ""
-        length = cursor.split(".")[2]
-        # The same length of another text: known at once. More text than there is yet: known when there is.
-        other = await open_events(client, trace_id, after=cursor[:-8] + "0" * 8)
-        await other.response.aread()
-        check_problem(other.response, 410, "cursor_expired")
-        ahead = cursor.replace(f".{length}.", ".9.")
-        waiting = await open_events(client, trace_id, after=ahead)
-        assert waiting.response.status_code == 200
-        await turn.delta(" world")
-        assert [event["code"] for event in await waiting.rest()] == ["cursor_expired"]
-        assert b"id:" not in waiting.bytes
-        await turn.complete()
-        await first.rest()
-
-
 async def test_form_outside_plan_is_refused_while_queued(
     starter: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
 ) -> None:

@@ -4,10 +4,9 @@ import asyncio
 from typing import Any
 
 import httpx
-import pytest
 
-from agentchat.contracts import errors, ids
-from tests.gateway.client import Client, check_problem
+from agentchat.contracts import ids
+from tests.gateway.client import Client
 from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Turn, Worker
 
@@ -37,45 +36,6 @@ async def test_one_key_serves_many_agents(client: Client, worker: Worker, accoun
         await turn.answer()
         assert (await waiting).status_code == 200
         assert turn.request.agent_id == agent.lower()
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "provider_error",
-        "provider_overloaded",
-        "provider_timeout",
-        "context_too_long",
-        "cancelled",
-        "unheard_of",
-    ],
-)
-async def test_a_failed_run_is_a_problem_of_its_code(client: Client, worker: Worker, code: str) -> None:
-    turn, waiting = await ask(client, worker)
-    await turn.accept()
-    await turn.fail(code, "it failed")
-    row = errors.get_error_code(code)
-    problem = check_problem(await waiting, row.status, row.code)
-    assert problem["detail"] == "it failed"
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "code"),
-    [
-        ("/v1/chat", 409, "conversation_busy"),
-        ("/v1/chat/stream", 409, "conversation_busy"),
-        ("/v1/chat", 404, "conversation_not_found"),
-        ("/v1/chat/stream", 404, "conversation_not_found"),
-    ],
-)
-async def test_what_the_worker_refuses_is_a_status(
-    client: Client, worker: Worker, path: str, status: int, code: str
-) -> None:
-    waiting = asyncio.create_task(client.post(path))
-    turn = await worker.next()
-    await turn.refuse(code)
-    problem = check_problem(await waiting, status, code)
-    assert problem["trace_id"] == turn.request.trace_id
 
 
 async def test_nothing_is_answered_before_the_acceptance(client: Client, worker: Worker) -> None:

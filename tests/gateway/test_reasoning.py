@@ -27,7 +27,6 @@ from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
     feed,
-    make_completed,
     make_delta,
     make_events,
     make_finished,
@@ -168,15 +167,6 @@ def test_a_response_goes_on_in_its_reasoning_with_the_whole_item() -> None:
     (item,) = build_response(BEGUN, STREAM[:2]).output
     assert isinstance(item, response_types.ReasoningItem)
     assert (item.status, item.summary[0].text) == ("in_progress", "Two orders")
-
-
-def test_a_view_gives_reasoning_once_and_before_its_text() -> None:
-    view = View(SUMMARY)
-    told = feed(view, ACCEPTED, make_thought(2, "Two ", 0), make_thought(3, "orders.", 4))
-    told += feed(view, make_delta(4, "It left.", 0), make_completed(5, "It left."))
-    assert [type(each) for each in told[1:4]] == [ReasoningUpdate, ReasoningUpdate, TextUpdate]
-    assert join_reasoning(told) == "Two orders."
-    assert feed(View(), ACCEPTED, make_thought(2, "Two ", 0))[1:] == []
 
 
 def test_a_missed_piece_is_read_back_and_a_lost_one_ends_it() -> None:

@@ -212,12 +212,6 @@ def test_a_citation_has_the_place_of_its_mark() -> None:
     assert {url for url, *_ in places[:-1]} == {SOURCE.url}
 
 
-def test_a_response_under_way_has_the_text_so_far() -> None:
-    (message,) = build_response(BEGUN, [Started(), TextUpdate("Grü"), TextUpdate("ße")]).output
-    assert isinstance(message, response_types.MessageItem)
-    assert (message.status, message.content[0].text) == ("in_progress", "Grüße")
-
-
 def test_elicitation_is_in_request_and_answered_in_response() -> None:
     *_, last = read_events([Started(), ToolStarted("3", "find", {"q": 1}), *make_request(FORM)])
     asked = last["response"]["output"][-1]

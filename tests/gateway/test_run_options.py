@@ -13,6 +13,7 @@ from tests.gateway.worker import Worker
 CHAT = "/v1/chat"
 SECRET = "canary-4d1f"
 CONTEXT = {"context": {"customer_name": "Ada", "basket": [1, {"sku": "A"}]}}
+LABELS = {"title": "A parcel", "metadata": {"channel": "web"}, "external_id": "ticket-4711"}
 PARAMETERS = {"parameters": {"temperature": 0.5}}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (
@@ -20,6 +21,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         CONTEXT | PARAMETERS | {"instructions": "Be brief."},
         CONTEXT | PARAMETERS | {"instructions": "Be brief.", "prompt": None},
     ),
+    (CHAT, LABELS, LABELS),
     (COMPLETIONS, {"metadata": {"shop": "Graz"}}, {"metadata": {"shop": "Graz"}}),
     (RESPONSES, {"metadata": {"shop": "Graz"}}, {"metadata": {"shop": "Graz"}}),
     (

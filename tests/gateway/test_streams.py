@@ -1,7 +1,6 @@
 """Streams in both forms: exactly the specification's events, in order."""
 
 import httpx
-import pytest
 
 from agentchat.contracts import errors
 from tests.gateway.client import Client, check_problem, is_accepted
@@ -16,17 +15,6 @@ async def test_form_1_ends_after_a_tool_without_a_read_of_the_log(client: Client
         await turn.delta("ok")
         await turn.complete(tool_calls=1)
         assert [event["type"] for event in await events.rest()] == ["meta", "delta", "done"]
-
-
-@pytest.mark.parametrize("form", [1, 2])
-async def test_a_failure_after_the_start_is_an_error_event(client: Client, worker: Worker, form: int) -> None:
-    async with is_accepted(client, worker, form=form) as (turn, events):
-        await turn.delta("Hel")
-        await turn.fail("provider_timeout", "The provider did not answer.")
-        assert (await events.rest())[1:] == [
-            {"type": "delta", "content": "Hel"},
-            {"type": "error", "code": "provider_timeout", "message": "The provider did not answer."},
-        ]
 
 
 async def test_the_deployment_chooses_the_form_that_a_request_does_not(
@@ -49,13 +37,6 @@ async def test_form_2_is_not_for_the_starter_plan(starter: Client, worker: Worke
     async with is_accepted(starter, worker, form=1) as (turn, events):
         await turn.answer_from_here("ok")
         assert [event["type"] for event in await events.rest()] == ["meta", "delta", "done"]
-
-
-async def test_form_2_has_tool_calls_only_when_tools_ran(client: Client, worker: Worker) -> None:
-    async with is_accepted(client, worker, form=2) as (turn, events):
-        await turn.delta("Hello")
-        await turn.complete()
-        assert (await events.rest())[-1].keys() == {"type", "message"}
 
 
 async def test_a_code_that_is_not_in_the_table_is_not_shown(client: Client, worker: Worker) -> None:

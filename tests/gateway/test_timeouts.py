@@ -23,7 +23,7 @@ from tests.gateway.worker import Worker
 from tests.support.embedded_service import EmbeddedService
 from tests.support.proxy import run_proxy
 
-ACCEPT_SECONDS = 3.0
+ACCEPT_SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")

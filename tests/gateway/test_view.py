@@ -171,14 +171,6 @@ def test_run_ended_before_first_update_is_sent_in_full(streaming: bool) -> None:
     assert view.phase is not Phase.REFUSED
 
 
-def test_cancelled_run_from_log_has_the_workers_message() -> None:
-    cancelled = run(state="cancelled", code="cancelled", rounds=(Round(number=1, text="He", cuts=(2,)),))
-    assert View().feed_log(cancelled) == [Started(), TextUpdate("He"), CANCELLED]
-    live = View()
-    feed(live, ACCEPTED, make_delta(2, "He", 0))
-    assert live.feed_log(cancelled) == [CANCELLED]
-
-
 def test_a_run_of_an_erased_conversation_ends() -> None:
     live, new = View(), View()
     feed(live, ACCEPTED)
@@ -231,27 +223,6 @@ def test_offset_is_ignored_in_attempt_without_its_beginning() -> None:
     assert feed(view, make_completed(4, "Hxxyy", attempt=2)) == [INTERRUPTED]
 
 
-def test_a_takeover_behind_the_text_told_goes_on() -> None:
-    told = feed(
-        View(),
-        ACCEPTED,
-        make_delta(2, "He", 0),
-        make_resumed(2, "He"),
-        make_delta(2, "llo", 2, 2),
-        make_completed(3, "Hello"),
-    )
-    assert join_text(told) == "Hello"
-    told = feed(
-        View(),
-        ACCEPTED,
-        make_delta(2, "He", 0),
-        make_resumed(2, "He"),
-        make_delta(2, "llo", 2, 2),
-        make_completed(3, "Hello", attempt=2),
-    )
-    assert [*map(type, told)] == [Started, TextUpdate, TextUpdate, Finished]
-
-
 @pytest.mark.parametrize("text", ["H", "Ho", ""])
 def test_a_takeover_behind_another_text_ends_the_stream(text: str) -> None:
     told = feed(
@@ -276,24 +247,6 @@ def test_a_takeover_behind_more_than_was_told_is_repaired() -> None:
     )
     told += feed(view, make_delta(3, "!", 5, 2), make_completed(4, "Hello!", attempt=2))
     assert [update.text for update in told if isinstance(update, TextUpdate)] == ["He", "ll", "o", "!"]
-
-
-def test_frames_of_a_stopped_worker_are_ignored() -> None:
-    view = View()
-    told = feed(
-        view,
-        ACCEPTED,
-        make_delta(2, "He", 0),
-        make_resumed(2, "He"),
-        make_delta(3, "XX", 2),
-        make_completed(4, "HeXX"),
-    )
-    assert told == [Started(), TextUpdate("He")]
-    assert feed(view, make_delta(2, "y", 2, 2)) == [TextUpdate("y")]
-
-
-def test_a_takeover_that_is_heard_first_is_the_acceptance() -> None:
-    assert feed(View(), make_resumed(2, ""), make_delta(2, "a", 0, 2)) == [Started(), TextUpdate("a")]
 
 
 def test_reader_of_end_only_tolerates_unseen_updates() -> None:

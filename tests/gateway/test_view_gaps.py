@@ -8,15 +8,12 @@ from agentchat.contracts import frames
 from agentchat.contracts.updates import (
     INTERRUPTED,
     Finished,
-    NextRound,
     RetrievedSources,
     Started,
     TextUpdate,
-    ToolEnded,
     ToolStarted,
 )
-from agentchat.contracts.values import ToolCall
-from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.conversations.aggregate.rounds import Round
 from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
@@ -32,30 +29,6 @@ from tests.gateway.live_frames import (
 )
 
 PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)
-
-
-def test_a_frame_said_twice_is_told_once() -> None:
-    view = View()
-    told = feed(
-        view,
-        ACCEPTED,
-        ACCEPTED,
-        make_delta(2, "a", 0),
-        make_delta(2, "a", 0),
-        make_delta(3, "b", 1),
-        make_delta(2, "a", 0),
-    )
-    assert told == [Started(), TextUpdate("a"), TextUpdate("b")]
-
-
-def test_frames_behind_a_gap_wait_until_it_is_filled() -> None:
-    view = View()
-    assert feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(4, "c", 2), make_delta(5, "d", 3)) == [
-        Started(),
-        TextUpdate("a"),
-    ]
-    assert view.wants_repair
-    assert feed(view, make_delta(3, "b", 1)) == [TextUpdate("b"), TextUpdate("c"), TextUpdate("d")]
 
 
 def test_a_gap_is_filled_from_traces() -> None:
@@ -151,54 +124,11 @@ def test_lost_frames_without_text_do_not_stop_live_text() -> None:
     assert not view.misses_text
 
 
-def test_lost_text_comes_from_log_and_rest_comes_live() -> None:
-    view = View()
-    told = feed(view, ACCEPTED, make_delta(2, "a", 0), make_delta(4, "c", 2))
-    told += view.feed_all([])
-    told += feed(view, make_delta(5, "d", 3))
-    assert join_text(told) == "a"
-    assert view.misses_text is True
-    told += view.feed_log(run(rounds=(Round(number=1, text="abc"),)))
-    told += feed(view, make_delta(6, "e", 4))
-    assert join_text(told) == "abcde"
-    assert view.misses_text is False
-
-
 def test_text_is_not_taken_from_the_log_while_frames_bring_it() -> None:
     view = View()
     feed(view, ACCEPTED, make_delta(2, "a", 0))
     assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == []
     assert feed(view, make_delta(3, "b", 1)) == [TextUpdate("b")]
-
-
-def test_the_log_tells_of_acceptance_and_end() -> None:
-    view = View()
-    assert view.feed_log(None) == []
-    assert view.feed_log(run()) == [Started()]
-    ended = run(state="completed", reply=make_message("Hello"), rounds=(Round(number=1, text="Hello"),))
-    assert view.feed_log(ended) == [TextUpdate("Hello"), Finished(make_message("Hello"), ())]
-    assert view.ended
-
-
-def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
-    view = View()
-    told = feed(view, ACCEPTED, make_completed(7, "ok", tool_calls=1))
-    assert told == [Started()]
-    assert view.wants_log
-    call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="[]")
-    done = run(
-        state="completed",
-        reply=make_message("ok"),
-        rounds=(Round(number=1, calls=(call,)), Round(number=2, text="ok")),
-    )
-    tools = (ToolCall(name="find", input={"q": 1}, output="[]", id="call", is_error=False),)
-    assert view.feed_log(done) == [
-        ToolStarted("call", "find", {"q": 1}),
-        ToolEnded("call", is_error=False, output="[]"),
-        NextRound(2),
-        TextUpdate("ok"),
-        Finished(make_message("ok"), tools),
-    ]
 
 
 @settings(max_examples=120)

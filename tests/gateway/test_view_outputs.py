@@ -56,21 +56,6 @@ def test_a_return_is_told_once_the_log_has_told_its_output() -> None:
     )
 
 
-def test_outputs_that_the_log_could_not_tell_come_before_the_end() -> None:
-    view = View(ViewKind(outputs=True))
-    told = feed(
-        view,
-        ACCEPTED,
-        make_delta(2, "He", 0),
-        make_called(3),
-        make_returned(4),
-        make_completed(5, "He", tool_calls=1),
-    )
-    ended = run(state="completed", reply=make_message("He"), rounds=tuple(log_events(RETURNED)))
-    assert [*told, *view.feed_log(ended)][-2] == TOLD
-    assert view.ended
-
-
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_end_without_calls_does_not_wait_for_the_log(lost: bool) -> None:
     view = View(ViewKind(calls_at_end=False))

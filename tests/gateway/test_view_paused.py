@@ -12,9 +12,7 @@ from tests.gateway.live_frames import (
     ACCEPTED,
     feed,
     make_called,
-    make_completed,
     make_delta,
-    make_message,
     make_resumed,
     run,
 )
@@ -80,37 +78,11 @@ def test_live_reader_learns_what_the_run_waits_for() -> None:
     assert view.ended
 
 
-def test_what_a_reader_has_missed_comes_in_the_order_of_the_log() -> None:
-    for heard in ((), (ACCEPTED,), (ACCEPTED, make_delta(2, "Hel", 0))):
-        view = View()
-        updates = [*feed(view, *heard), *view.feed_log(run(rounds=make_rounds()))]
-        text = "".join(update.text for update in updates if isinstance(update, TextUpdate))
-        kinds = [type(update) for update in updates if not isinstance(update, TextUpdate)]
-        assert (text, kinds) == ("Hello.", [Started, ToolStarted, Broken])
-        assert isinstance(updates[-2], ToolStarted)
-
-
 def test_pause_has_no_cursor_so_readers_continue_after_it() -> None:
     buffer = UpdateHistory()
     buffer.add(View().feed_log(run(rounds=make_rounds())))
     assert [entry.cursor is None for entry in buffer.entries] == [False, False, False, True]
     assert buffer.is_local
-
-
-def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
-    view = View()
-    updates = feed(view, ACCEPTED, make_delta(2, "Hello.", 0), make_called(3), PAUSED)
-    updates += view.feed_log(run(rounds=make_rounds(approvals=(approve_call(),)), attempt=2))
-    assert not view.ended
-    updates += feed(
-        view,
-        make_resumed(2, "Hello."),
-        frames.ToolReturnedFrame(seq=2, attempt=2, call_id="call", is_error=False),
-        frames.DeltaFrame(seq=3, attempt=2, round=2, text=" Bye.", offset=6),
-    )
-    assert [type(update) for update in updates] == [
-        *(Started, TextUpdate, ToolStarted, ToolEnded, NextRound, TextUpdate)
-    ]
 
 
 def test_late_reader_of_resumed_run_has_rounds_in_order() -> None:
@@ -123,19 +95,6 @@ def test_late_reader_of_resumed_run_has_rounds_in_order() -> None:
     assert [type(update) for update in updates] == [
         *(Started, TextUpdate, ToolStarted, ToolEnded, NextRound, TextUpdate)
     ]
-
-
-def test_the_calls_at_the_end_have_the_input_that_was_run() -> None:
-    view = View()
-    feed(
-        view, ACCEPTED, make_delta(2, "Hello.", 0), make_called(3), make_completed(4, "Hello.", tool_calls=1)
-    )
-    done = run(
-        rounds=make_rounds(approvals=(approve_call({"q": 2}),), output="{}"),
-        state="completed",
-        reply=make_message("Hello."),
-    )
-    assert view.feed_log(done)[-1].tool_calls[0].input == {"q": 2}  # type: ignore[union-attr]
 
 
 def test_a_refusal_names_what_the_conversation_waits_for() -> None:

@@ -42,7 +42,7 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
             for call_id, name in names.items()
         ),
     )
-    timings = Timings(tool_seconds=3.0, tool_slack_seconds=0.2)  # the first call is answered in time
+    timings = Timings(tool_seconds=1.5, tool_slack_seconds=0.2)  # the first call is answered in time
     async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
         caller = await world.request_again(request)
         completed = await caller.until(frames.Completed)

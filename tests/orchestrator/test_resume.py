@@ -42,20 +42,6 @@ def _make_resumed(attempt: int, text: str) -> frames.Resumed:
     return frames.Resumed(seq=1, attempt=attempt, conversation_id="c", offset=len(text), sha256=digest)
 
 
-def test_nothing_kept_is_nothing_sent() -> None:
-    assert read_sent_output(_run(), []) == SentOutput()
-
-
-def test_text_behind_what_is_recorded_was_sent_with_its_cuts() -> None:
-    kept: list[frames.Frame] = [
-        _make_accepted(),
-        _build_delta(2, "It "),
-        frames.Alive(seq=3, attempt=1),
-        _build_delta(4, "has"),
-    ]
-    assert read_sent_output(_run(), kept) == SentOutput(text="It has", cuts=(3, 6))
-
-
 def test_recorded_rounds_are_not_sent_again() -> None:
     kept: list[frames.Frame] = [
         _make_accepted(),

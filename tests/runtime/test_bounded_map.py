@@ -3,16 +3,6 @@
 from agentchat.runtime.bounded_map import BoundedMap
 
 
-def test_beyond_its_entries_what_was_used_longest_ago_is_forgotten() -> None:
-    kept: BoundedMap[str, int] = BoundedMap(2)
-    kept.put("a", 1)
-    kept.put("b", 2)
-    assert kept.get("a") == 1
-    kept.put("c", 3)
-    assert (kept.get("a"), kept.get("b"), kept.get("c")) == (1, None, 3)
-    assert len(kept) == 2
-
-
 def test_a_value_put_again_is_the_newest_and_takes_its_new_size() -> None:
     kept: BoundedMap[str, int] = BoundedMap(10, max_size=100)
     kept.put("a", 1, 60)
@@ -24,10 +14,3 @@ def test_a_value_put_again_is_the_newest_and_takes_its_new_size() -> None:
     kept.put("d", 5, 1)
     assert (kept.get("a"), kept.get_size("a")) == (None, 0)
     assert kept.get("b") == 2
-
-
-def test_what_is_larger_than_all_may_be_is_not_kept() -> None:
-    kept: BoundedMap[str, int] = BoundedMap(10, max_size=100)
-    kept.put("a", 1, 60)
-    kept.put("b", 2, 101)
-    assert len(kept) == 0
