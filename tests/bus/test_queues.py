@@ -65,28 +65,25 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
     assert delivery.headers["Nats-Msg-Id"] == f"{request.trace_id}:1"
 
 
-async def test_stopping_worker_acknowledges_its_last_message(
-    nats_server: NatsServer,
+@pytest.mark.parametrize("stops", [True, False])
+async def test_a_message_leaves_the_queue_though_none_follows_it(
+    nats_server: NatsServer, stops: bool
 ) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         async with Bus.connect(nats_server.url, name="stops") as worked_on:
             worker = Worker(worked_on)
             await bus.queues.request_chat(chat())
             await worker.take_next()
+            if not stops:
+                await wait_until_acknowledged(bus)
             await worker.end()
-        async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
-            while (await bus._jetstream.get_stream_state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
-                await asyncio.sleep(0.02)
+        await wait_until_acknowledged(bus)
 
 
-async def test_a_message_leaves_the_queue_though_none_follows_it(bus: Bus) -> None:
-    worker = Worker(bus)
-    await bus.queues.request_chat(chat())
-    await worker.take_next()
+async def wait_until_acknowledged(bus: Bus) -> None:
     async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
         while (await bus._jetstream.get_stream_state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.02)
-    await worker.end()
 
 
 async def test_a_duplicate_publication_is_one_request(bus: Bus) -> None:
@@ -181,14 +178,17 @@ async def test_worker_takes_messages_only_while_ready(bus: Bus, shared_nats: Nat
     await worker.end()
 
 
-async def test_worker_unready_while_nats_was_away_takes_messages_again(nats_server: NatsServer) -> None:
+@pytest.mark.parametrize("wiped", [False, True])
+async def test_worker_unready_while_nats_was_away_takes_messages_again(
+    nats_server: NatsServer, wiped: bool
+) -> None:
     readiness = ReadinessFlag()
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus, readiness=readiness)
         await bus.queues.request_chat(chat())
         await worker.take_next()
-        await nats_server.kill()
-        readiness.set(False)
+        await nats_server.kill(wipe=wiped)
+        readiness.set(wiped)  # else as a worker whose database was away too
         await nats_server.start()
         request = chat()
         await bus.queues.request_chat(request)
@@ -230,20 +230,6 @@ async def test_heartbeats_keep_the_message_of_a_long_handler(bus: Bus) -> None:
         await worker.take_next(12)  # past ack_wait
     free.set()
     await worker.end()
-
-
-async def test_consumers_reconnect_after_nats_was_killed_and_wiped(nats_server: NatsServer) -> None:
-    async with Bus.connect(nats_server.url, name="test") as bus:
-        worker = Worker(bus)
-        await bus.queues.request_chat(chat())
-        await worker.take_next()
-        await nats_server.kill(wipe=True)
-        await nats_server.start()
-        request = chat()
-        await bus.queues.request_chat(request)
-        while await worker.take_next(5) != request:
-            pass  # the first one again: its acknowledgement died with the server
-        await worker.end()
 
 
 async def test_a_service_may_start_before_nats(nats_server: NatsServer) -> None:

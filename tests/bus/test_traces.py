@@ -1,6 +1,7 @@
 """The trace channel: live frames, what TRACES keeps of them, tool results, cancellations."""
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 import nats
@@ -50,27 +51,24 @@ class Reader:
                 await self._changed.wait()
 
 
-async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
+@pytest.mark.parametrize(
+    "sent",
+    [
+        FRAME_EXAMPLES,
+        [build_delta(seq, f"{seq} ") for seq in range(1, 2501)],
+        [build_delta(seq, "x" * 60_000) for seq in range(1, 101)],
+    ],
+    ids=["of each kind", "of a long run", "more at once than the buffer holds"],
+)
+async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus, sent: Sequence[frames.Frame]) -> None:
     trace_id, reader = make_trace_id(), Reader()
     subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
-    for frame in FRAME_EXAMPLES:
-        await bus.traces.publish_frame(trace_id, frame)
-    await reader.wait_for(len(FRAME_EXAMPLES))
-    await subscription.close()
-    assert reader.frames == list(FRAME_EXAMPLES)
-    assert await read_kept(bus, trace_id, len(reader.frames)) == reader.frames
-
-
-async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
-    trace_id, reader = make_trace_id(), Reader()
-    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
-    sent = [build_delta(seq, f"{seq} ") for seq in range(1, 2501)]
     for frame in sent:
         await bus.traces.publish_frame(trace_id, frame)
     await reader.wait_for(len(sent))
     await subscription.close()
-    assert reader.frames == sent
-    assert await read_kept(bus, trace_id, len(sent)) == sent
+    assert reader.frames == list(sent)
+    assert await read_kept(bus, trace_id, len(sent)) == reader.frames
 
 
 async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
@@ -117,17 +115,6 @@ async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) ->
     await client.close()
     await subscription.close()
     assert reader.frames == await read_kept(bus, trace_id, 1) == [build_delta(1)]
-
-
-async def test_more_frames_at_once_than_the_buffer_holds_all_arrive(bus: Bus) -> None:
-    trace_id, reader = make_trace_id(), Reader()
-    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
-    sent = [build_delta(seq, "x" * 60_000) for seq in range(1, 101)]
-    for frame in sent:
-        await bus.traces.publish_frame(trace_id, frame)
-    await reader.wait_for(len(sent))
-    await subscription.close()
-    assert reader.frames == sent
 
 
 async def test_frames_that_cannot_be_sent_are_warned_of_once_in_a_while(

@@ -80,6 +80,8 @@ def test_progress_is_told_in_full_alone() -> None:
 def test_full_always_has_the_same_fields_at_its_end() -> None:
     *_, done = encode([Started(), Finished(MESSAGE, (), cut="length")])
     assert (done["tool_calls"], done["sources"], done["cut"]) == ([], [], "length")
+    (done,) = encode([Finished(MESSAGE, ())], "form2")
+    assert done.keys() == {"type", "message"}, "the specification's form has none that are empty"
 
 
 def test_a_wait_and_a_failure_name_the_conversation() -> None:

@@ -23,7 +23,7 @@ from agentchat.conversations.claims.idempotency import (
 from agentchat.conversations.erasures import Erasure, finish_chunk, load_chunk
 from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Pool, acquire_connection
-from tests.conversations.given import trace
+from tests.conversations.given import request, trace
 from tests.gateway.stored import AT, has_ended, write
 
 
@@ -51,19 +51,8 @@ async def _let_a_day_pass(pool: Pool) -> None:
 
 
 def _request(claim: Claim) -> ChatRequested:
-    return ChatRequested(
-        trace_id=claim.trace_id,
-        attempt=claim.publication,
-        account_id=claim.account_id,
-        agent_id=make_id(),
-        conversation_id=claim.conversation_id,
-        new_conversation=True,
-        message_id=make_id(),
-        message="hi",
-        form="json",
-        requested_at=AT,
-        deadline=AT,
-    )
+    ids = {name: getattr(claim, name) for name in ("trace_id", "account_id", "conversation_id")}
+    return request(**ids, agent_id=make_id(), new_conversation=True, message_id=make_id(), form="json")
 
 
 def _list_places(made: Sequence[Claim]) -> set[tuple[str, str]]:

@@ -2,12 +2,12 @@
 
 import re
 
-import msgspec
 from msgspec.structs import replace
 
-from agentchat.contracts import events, ids
+from agentchat.contracts import events
 from agentchat.contracts.messages import ChatRequested
-from agentchat.contracts.values import Source, Usage
+from agentchat.contracts.values import Form, Source, Usage
+from tests.gateway import stored
 from tests.gateway.client import Client, EventReader
 from tests.gateway.conftest import Accounts
 from tests.gateway.stored import AT, has_ended
@@ -52,25 +52,9 @@ async def read(
     return parse_stream(reader.bytes)
 
 
-def ask_events(accounts: Accounts, form: str = "form1") -> ChatRequested:
+def ask_events(accounts: Accounts, form: Form = "form1") -> ChatRequested:
     """A request that nobody sent."""
-    return msgspec.convert(
-        {
-            "type": "ChatRequested",
-            "trace_id": ids.make_id().replace("-", ""),
-            "attempt": 1,
-            "account_id": accounts.free.account_id,
-            "agent_id": accounts.free.agent,
-            "conversation_id": ids.make_id(),
-            "new_conversation": True,
-            "message_id": ids.make_id(),
-            "message": "hi",
-            "form": form,
-            "requested_at": AT,
-            "deadline": AT,
-        },
-        ChatRequested,
-    )
+    return replace(stored.request(accounts.free, message="hi"), form=form)
 
 
 def tell_story(request: ChatRequested) -> list[events.Event]:

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin_values import AccountChanges
-from agentchat.contracts import ids, messages
+from agentchat.contracts import ids
 from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import runs_table
@@ -92,20 +92,7 @@ def open_clients(gateways: Gateways, http: httpx.AsyncClient, account: Account) 
 
 async def spend(gateways: Gateways, account: Account, tokens: int, user_id: str | None = None) -> None:
     """A run of the account that ended just now."""
-    request = messages.ChatRequested(
-        trace_id=ids.make_id().replace("-", ""),
-        attempt=1,
-        account_id=account.account_id,
-        agent_id=account.agent,
-        conversation_id=ids.make_id(),
-        new_conversation=True,
-        message_id=ids.make_id(),
-        message="hi",
-        form="json",
-        requested_at=move_to(),
-        deadline=move_to(),
-        user_id=user_id,
-    )
+    request = msgspec.structs.replace(stored.request(account), user_id=user_id)
     usage = Usage(input_tokens=tokens)
     end = [
         msgspec.structs.replace(event, at=move_to(), **({"usage": usage} if hasattr(event, "usage") else {}))
@@ -171,17 +158,24 @@ async def test_every_answer_behind_the_key_tells_the_limits(
         assert not {"ratelimit", "ratelimit-policy"} & bare.headers.keys()
 
 
-async def test_a_spent_month_is_refused_until_the_next(gateways: Gateways, http: httpx.AsyncClient) -> None:
-    account = await create_account(gateways, "Wide")
+@pytest.mark.parametrize(
+    ("plan", "user", "code", "state"),
+    [("Wide", None, "quota_exceeded", "month"), ("PerUser", "ada", "user_quota_exceeded", "user-month")],
+)
+async def test_a_spent_month_is_refused_until_the_next(
+    gateways: Gateways, http: httpx.AsyncClient, plan: str, user: str | None, code: str, state: str
+) -> None:
+    account = await create_account(gateways, plan)
     client, _ = open_clients(gateways, http, account)
-    await spend(gateways, account, TOKENS)
-    refused = await client.chat("one too many")
-    check_problem(refused, 429, "quota_exceeded")
-    assert read_states(refused)["month"]["r"] == 0
-    assert read_states(refused)["month"]["t"] == int(refused.headers["retry-after"])
-    assert read_states(await client.chat("again"))["runs"]["r"] == RUNS - 1, (
-        "a refused request keeps no place"
-    )
+    await spend(gateways, account, TOKENS, user_id=user)
+    refused = await client.post(x_user_id=user)
+    check_problem(refused, 429, code)
+    month = read_states(refused)[state]
+    assert (month["r"], month["t"]) == (0, int(refused.headers["retry-after"]))
+    if user is None:
+        assert read_states(await client.chat("again"))["runs"]["r"] == RUNS - 1, "it keeps no place"
+    else:
+        check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
 
 
 async def test_a_users_limits_hold_for_that_user_alone(gateways: Gateways, http: httpx.AsyncClient) -> None:
@@ -198,16 +192,6 @@ async def test_a_users_limits_hold_for_that_user_alone(gateways: Gateways, http:
     assert 1 <= int(refused.headers["retry-after"]) <= 30
     check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
     assert "ratelimit" not in (await client.post(x_agent_id="unknown")).headers, "no user, no limit"
-
-
-async def test_a_users_spent_month_is_refused(gateways: Gateways, http: httpx.AsyncClient) -> None:
-    account = await create_account(gateways, "PerUser")
-    client, _ = open_clients(gateways, http, account)
-    await spend(gateways, account, TOKENS, user_id="ada")
-    refused = await client.post(x_user_id="ada")
-    check_problem(refused, 429, "user_quota_exceeded")
-    assert read_states(refused)["user-month"]["t"] == int(refused.headers["retry-after"])
-    check_problem(await client.post(x_agent_id="unknown", x_user_id="bob"), 404, "agent_not_found")
 
 
 async def test_a_spent_budget_is_refused_until_the_next_month(

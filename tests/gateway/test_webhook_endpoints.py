@@ -131,12 +131,7 @@ async def test_another_accounts_endpoint_is_not_found(
     ("url", "reason"),
     [
         ("https://127.0.0.1/", "127.0.0.1 is not a public address"),
-        ("https://10.1.2.3/", "10.1.2.3 is not a public address"),
-        ("https://localhost/", "localhost is not a name of the Internet"),
-        ("http://hooks.example.com/", "not https"),
-        ("http://hooks.example.com:8443/", "not https"),
         ("https://hooks.example.com:8444/", "port 8444"),
-        ("https://127.0.0.1:8443/", "127.0.0.1 is not a public address"),
         ("http://127.0.0.1:4445/", "not https"),
     ],
 )

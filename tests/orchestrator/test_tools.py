@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from agentchat.contracts import events, frames
+from agentchat.contracts.timings import TOOL_SLACK_SECONDS
 from agentchat.contracts.tool_messages import ToolRequested
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import McpServer
-from agentchat.orchestrator.run.run_clock import RunClock
+from agentchat.orchestrator.run.run_clock import RunClock, add_seconds
 from agentchat.orchestrator.tools.reply_calls import MAX_CALLS, build_call_events, make_sendable
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, reply_with, reply_with_calls
@@ -113,12 +114,13 @@ async def test_the_tools_of_an_agent_version_are_cached(system: World, box: Tool
     assert [question.agent_id for question in box.listed] == [agent]
 
 
-async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(system: World, box: Toolbox) -> None:
-    system.will(reply_with_calls(("a", "find", "{}")), reply_with("Found."))
-    caller = await system.chat(await system.agent(**SHOP))
-    (event,) = [event for event in await system.events(caller) if isinstance(event, events.ToolCalled)]
-    waited = _measure_between(event.at, box.requested[0].deadline)
-    assert 30.0 < waited < 45.0
+async def test_call_has_its_servers_time_out(system: World, box: Toolbox) -> None:
+    calls, clock = list_calls(system, seconds=600.0, most_seconds=40)
+    call = Call(call_id="a", at=clock.now(), name="order", input={})
+    await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
+    await calls.close()
+    (asked,) = box.requested
+    assert (asked.timeout_s, asked.deadline) == (40.0, add_seconds(call.at, 40.0 + TOOL_SLACK_SECONDS))
 
 
 async def test_no_call_is_asked_for_past_the_end_of_its_run(system: World, box: Toolbox) -> None:
