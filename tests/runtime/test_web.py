@@ -1,8 +1,11 @@
 import asyncio
+import contextlib
 import resource
 import socket
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
@@ -100,6 +103,28 @@ async def test_shutdown_cancels_a_response_that_outlasts_the_drain() -> None:
     writer.close()
     assert time.monotonic() - began < 30
     assert app.seen == ["lifespan.startup", "lifespan.shutdown"]
+
+
+async def test_the_date_of_responses_is_that_of_the_clock() -> None:
+    app, stop, port = StreamingApp(), asyncio.Event(), find_free_port()
+    app.ending.set()
+    serving = asyncio.create_task(serve(app, "127.0.0.1", port, stop))
+
+    async def read_date() -> datetime:
+        reader, writer = await open_stream(port)
+        with contextlib.closing(writer):
+            head = await reader.readuntil(b"\r\n\r\n")
+        dates = [line[6:] for line in head.decode().splitlines() if line.startswith("date: ")]
+        return parsedate_to_datetime(dates[0])
+
+    async with asyncio.timeout(20):
+        first = await read_date()
+        later = first
+        while later == first:
+            later = await read_date()
+        assert abs(later - datetime.now(UTC)) < timedelta(seconds=5)
+        stop.set()
+        await serving
 
 
 async def test_a_taken_port_is_one_clear_line() -> None:

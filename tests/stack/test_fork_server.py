@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pkgutil
 import signal
 import sys
 import time
@@ -37,9 +38,11 @@ def describe(folder: Path, *arguments: str) -> Process:
     )
 
 
-@pytest.mark.parametrize("module", PRELOADED)
-def test_a_preloaded_module_exists(module: str) -> None:
+@pytest.mark.parametrize("name", PRELOADED)
+def test_what_is_preloaded_exists(name: str) -> None:
+    module, _, function = name.partition(":")
     assert find_spec(module)
+    assert not function or callable(pkgutil.resolve_name(name))
 
 
 async def test_a_fork_has_its_own_environment_log_and_exit_code(

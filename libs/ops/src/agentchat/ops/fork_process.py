@@ -3,8 +3,8 @@
 import contextlib
 import ctypes
 import gc
-import importlib
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -35,12 +35,17 @@ class ForkReport(msgspec.Struct, frozen=True):
 
 
 def serve_forks(preloaded: Sequence[str]) -> None:
-    """Import the modules, then fork for each line of stdin, and report on stdout, until stdin ends."""
+    """Prepare what forks share, then fork for each line of stdin, and report on stdout, until stdin ends.
+
+    Args:
+        preloaded: Names of modules to import, and of functions (`module:function`) to call once.
+    """
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
-    for module in preloaded:
+    for name in preloaded:
         with contextlib.suppress(Exception):  # the service that needs it says so in its log
-            importlib.import_module(module)
+            if callable(found := pkgutil.resolve_name(name)):
+                found()
     gc.collect()
     gc.freeze()  # so that no collection of a fork touches what it shares
     woken, wakes = os.pipe()

@@ -65,13 +65,15 @@ async def open_pool(
     role: str | None = SERVICE_ROLE,
     durable: bool = True,
     options: str = "",
+    idle_seconds: float = 600.0,
     on_connect: OnConnect | None = None,
 ) -> AsyncIterator[Pool]:
     """Open a pool of autocommit connections that act as `role`, or as the URL says (`act_as`).
 
     `options` are for the server, after ours: `-c name=value`. If not `durable`, a commit waits neither for
     the disk nor for a standby: a crash or a promotion may lose the last commits, each with everything after
-    it. Use that for work that is then repeated. `on_connect` is called with each new connection.
+    it. Use that for work that is then repeated. Above `min_size`, one connection is closed each
+    `idle_seconds` in which not all were needed. `on_connect` is called with each new connection.
 
     The pool opens even if Postgres cannot be reached yet. Use it through `acquire_connection`, which bounds
     each call.
@@ -87,6 +89,7 @@ async def open_pool(
         open=False,
         configure=on_connect,
         timeout=CALL_SECONDS,
+        max_idle=idle_seconds,
         # The pool's back-off doubles up to this time: short, to find Postgres soon after an outage.
         reconnect_timeout=_RECONNECT_SECONDS,
     )

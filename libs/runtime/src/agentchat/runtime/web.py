@@ -4,11 +4,17 @@ import asyncio
 import contextlib
 import resource
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 from agentchat.runtime import garbage_collection, logs
 from agentchat.runtime.listening_socket import open_listening_socket
+from agentchat.runtime.loops import wait_for_event
+
+if TYPE_CHECKING:
+    import uvicorn
+
+_TICK_SECONDS = 1.0
 
 _OPEN_MAX = 10_240
 """The most that macOS accepts, though it reports no bound: setrlimit(2), OPEN_MAX in sys/syslimits.h."""
@@ -39,21 +45,19 @@ async def serve(
         RuntimeError: The application did not start.
     """
     listener = open_listening_socket(host, port)
-    server = _build_server(app, grace_s, http, max_connections)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    stopping = asyncio.create_task(stop.wait())
     try:
-        await _wait_until_started(server, serving)
+        server = await _start(app, listener, grace_s, http, max_connections)
         garbage_collection.freeze_heap()
         logs.get_logger("web").info("listening", host=host, port=listener.getsockname()[1])
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        server.should_exit = True
-        if on_stop is not None:
-            await on_stop()
-        await serving
+        await _tick_until(stop, server)
+        ending = asyncio.create_task(server.shutdown(sockets=[listener]))
+        try:
+            if on_stop is not None:
+                await on_stop()
+            await ending
+        finally:
+            ending.cancel()
     finally:
-        stopping.cancel()
-        serving.cancel()
         listener.close()
 
 
@@ -72,43 +76,38 @@ def limit_to_open_files(wanted: int) -> int:
     return max(1, min(wanted, raise_open_files() - _OTHER_FILES))
 
 
-async def _wait_until_started(server: Any, serving: "asyncio.Task[None]") -> None:
-    """Poll uvicorn's flag: it has no event. It is set within milliseconds, or serving ends."""
-    while not server.started and not serving.done():  # noqa: ASYNC110 - a flag is all there is
-        await asyncio.sleep(0.005)
-    if serving.done():
-        serving.result()
-
-
-def _build_server(app: Any, grace_s: float, http: str, max_connections: int | None) -> Any:
+async def _start(
+    app: Any, listener: socket.socket, grace_s: float, http: str, max_connections: int | None
+) -> "uvicorn.Server":
+    """Start uvicorn by the steps of its `serve`, which would handle signals and wake up every 0.1 s."""
     import uvicorn
 
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            # `runtime.worker` handles the process's signals.
-            yield
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            # uvicorn would exit here without a log line of ours.
-            try:
-                await super().startup(sockets)
-            except SystemExit:
-                raise RuntimeError("the application did not start") from None
-
-    return Server(
-        uvicorn.Config(
-            app,
-            http=http,
-            limit_concurrency=max_connections,
-            loop="none",
-            ws="none",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=max(1, int(grace_s)),
-        )
+    config = uvicorn.Config(
+        app,
+        http=http,
+        limit_concurrency=max_connections,
+        loop="none",
+        ws="none",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=max(1, int(grace_s)),
     )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.on_tick(0)
+    try:
+        await server.startup(sockets=[listener])
+    except SystemExit:
+        raise RuntimeError("the application did not start") from None
+    return server
+
+
+async def _tick_until(stop: asyncio.Event, server: "uvicorn.Server") -> None:
+    """Let uvicorn set the Date header of its responses each second until `stop` is set."""
+    while not await wait_for_event(stop, _TICK_SECONDS):
+        await server.on_tick(0)

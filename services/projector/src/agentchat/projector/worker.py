@@ -36,6 +36,8 @@ from agentchat.webhooks.budget_notices import BudgetNotices
 from agentchat.webhooks.sender import DeliverySender
 
 _CONNECTIONS = 6
+_IDLE_CONNECTION_SECONDS = 20.0
+"""An idle projector needs one session, each of which takes 3 MiB of Postgres for its plans."""
 _MEASURE_SECONDS = 10.0
 _OLD_DELIVERIES_BATCH = 5000
 _OLD_DELIVERIES_POLL_SECONDS = 3600.0
@@ -48,7 +50,12 @@ async def work(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> N
         _keep_streams(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
         # Not durable: a commit that the server loses is repeated.
-        open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
+        open_pool(
+            settings.database_url,
+            max_size=_CONNECTIONS,
+            durable=False,
+            idle_seconds=_IDLE_CONNECTION_SECONDS,
+        ) as pool,
     ):
         projector = Projector(settings, name, bus, pool)
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
