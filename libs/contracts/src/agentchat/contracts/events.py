@@ -18,7 +18,7 @@ from agentchat.contracts.fact import Fact as Fact
 from agentchat.contracts.files import StoredFile
 
 
-class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_started.v1"):
+class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_started.v1", omit_defaults=True):
     """A new conversation. Always its version 1.
 
     `user_id` is the account's end user who started it, `external_id` the account's own name for it. `title`
@@ -59,7 +59,7 @@ class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seed
     messages: tuple[values.ShownMessage, ...]
 
 
-class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
+class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1", omit_defaults=True):
     """A message of the conversation. `token_count`, on replies only, is that of the complete run.
 
     `interrupted`: the text of a run that failed or was cancelled, as far as it came. Its end follows.
@@ -87,7 +87,7 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
         )
 
 
-class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
+class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1", omit_defaults=True):
     """A worker starts an attempt at a run. `attempt` counts from 1 and fences all earlier attempts.
 
     `worker` is the name of the worker's process and an id that is new at each of its starts. `offset` counts
@@ -137,7 +137,7 @@ class Delta(Fact, frozen=True, kw_only=True, tag="delta.v1"):
     cuts: tuple[int, ...]
 
 
-class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
+class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1", omit_defaults=True):
     """A complete model reply: the content blocks that must go back to the model in the next round.
 
     `prompt_sha256` and `tools_sha256`, in hexadecimal, are hashes of the system prompt and of the offered

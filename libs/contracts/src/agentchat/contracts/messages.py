@@ -27,7 +27,7 @@ class RunInput(RunFacts, frozen=True, kw_only=True):
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class ChatRequested(BusMessage, RunInput, frozen=True, kw_only=True):
+class ChatRequested(BusMessage, RunInput, frozen=True, kw_only=True, omit_defaults=True):
     """A caller's message to an agent, on `chat.requests.<account_id>`.
 
     Published by `gateway.runs` and by the projector's sweeper; consumed by `orchestrator.inbox`.
