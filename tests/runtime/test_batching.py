@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+import pytest
+
 from agentchat.runtime.batching import Batcher
 
 
@@ -65,9 +67,10 @@ async def test_who_waits_when_it_is_closed_is_cancelled() -> None:
     )
 
 
-async def test_closing_waits_for_the_call_under_way() -> None:
+@pytest.mark.parametrize("inline", [False, True])
+async def test_closing_waits_for_the_call_under_way(inline: bool) -> None:
     handle = Doubling()
-    batcher = Batcher(handle)
+    batcher = Batcher(handle, inline=inline)
     waiting = asyncio.create_task(batcher.call(2))
     await handle.begun.wait()
     closing = asyncio.create_task(batcher.aclose(5.0))

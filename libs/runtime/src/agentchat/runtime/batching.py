@@ -23,8 +23,8 @@ class Batcher(Generic[A, R]):
     """Batches items in their order of arrival. Close it with `aclose`.
 
     Each item has `seconds`. At most `most` items go together, or those whose positions `select` returns: for
-    items that must not go together. With `inline`, an item that finds nothing under way is handled in its
-    caller's task, and cancelled with it: a task, a future and a timer less.
+    items that must not go together. With `inline`, an item that is alone in its turn of the loop and finds
+    nothing under way is handled in its caller's task, and cancelled with it: a task and a timer less.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Batcher(Generic[A, R]):
         self._handle = handle
         self._is_inline = inline
         self._is_busy = False
+        self._inline_ended: asyncio.Future[None] | None = None
         self._select = select or (lambda items: range(min(most, len(items))))
         self._seconds = seconds
         self._waiting: list[_Entry[A, R]] = []
@@ -47,13 +48,14 @@ class Batcher(Generic[A, R]):
     async def call(self, item: A) -> R:
         """Return the result for `item`. Raises the item's error, or TimeoutError when its time is over."""
         loop = asyncio.get_running_loop()
-        if self._is_inline and self._task is None and not self._is_busy:
-            return await self._call_inline(item, loop.time() + self._seconds)
         entry: _Entry[A, R] = _Entry(item, loop.time() + self._seconds, loop.create_future())
         self._waiting.append(entry)
         if self._task is None and not self._is_busy:
-            self._task = loop.create_task(self._run())
-        if self._seconds == float("inf"):
+            if self._is_inline:
+                await self._handle_if_alone(entry)
+            else:
+                self._task = loop.create_task(self._run())
+        if entry.result.done() or self._seconds == float("inf"):
             return await entry.result
         timer = loop.call_at(entry.end, _settle, entry, TimeoutError())
         try:
@@ -63,23 +65,34 @@ class Batcher(Generic[A, R]):
 
     async def aclose(self, seconds: float = 0.0) -> None:
         """Handle what waits, for at most `seconds`, then cancel the callers that are left."""
+        if self._is_busy:
+            self._inline_ended = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._inline_ended], timeout=seconds)
         task = self._task  # its end sets the attribute to None
         if task is not None:
             await asyncio.wait([task], timeout=seconds)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _call_inline(self, item: A, end: float) -> R:
+    async def _handle_if_alone(self, entry: "_Entry[A, R]") -> None:
+        """Handle an item in this task, or leave it to a batch with those of the same turn of the loop."""
         self._is_busy = True
         try:
-            (result,) = await self._handle([item], end)
+            await asyncio.sleep(0)
+            if self._waiting == [entry]:
+                self._waiting = []
+                (result,) = await self._handle([entry.item], entry.end)
+                _settle(entry, result)
+        except BaseException:
+            entry.result.cancel()
+            raise
         finally:
             self._is_busy = False
+            if self._inline_ended is not None:
+                self._inline_ended.set_result(None)
+                self._inline_ended = None
             if self._waiting:
                 self._task = asyncio.get_running_loop().create_task(self._run())
-        if isinstance(result, BaseException):
-            raise result
-        return result
 
     async def _run(self) -> None:
         batch: list[_Entry[A, R]] = []

@@ -78,8 +78,14 @@ def open_span(
     """Make a new span current in the block, and end it afterwards.
 
     An exception marks it as an error of the exception's class, unless the block has set a status itself. The
-    exception's text is not recorded, since it may hold a user's text or a credential.
+    exception's text is not recorded, since it may hold a user's text or a credential. Where nothing exports,
+    the parent's span stands for its children.
     """
+    if _State.provider is None and context is None:
+        parent = trace.get_current_span()
+        if parent.get_span_context().is_valid:
+            yield parent
+            return
     started = start_span(name, context=context, kind=kind, attributes=attributes, links=links)
     token = attach(trace.set_span_in_context(started))
     try:

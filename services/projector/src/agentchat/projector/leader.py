@@ -38,17 +38,11 @@ SILENCE_SECONDS = 4
 SILENCE_SECONDS + RETRY_SECONDS <= 5 s, the longest time without a leader after one was stopped.
 """
 
-GATHER_SECONDS = 0.02
-"""The time after an append in which others join the step.
-
-A run makes several, close together.
-"""
-
-REST_SECONDS = 0.055
+REST_SECONDS = 0.065
 """The time after a step in which no other begins.
 
-Under load a step takes more events instead. GATHER_SECONDS + REST_SECONDS + a step's own time <= 0.1 s, the
-greatest delay of read models.
+Under load a step takes more events instead. NOTIFY_SECONDS of the writer + REST_SECONDS + a step's own time
+<= 0.1 s, the greatest delay of read models.
 """
 
 
@@ -110,6 +104,5 @@ class Leader:
             checked_at = time.monotonic()
             while (left := checked_at + CHECK_SECONDS - time.monotonic()) > 0:
                 if await wait_for_notifications(session, seconds=left):
-                    await asyncio.sleep(GATHER_SECONDS)
                     self._notify()
                     await asyncio.sleep(REST_SECONDS)

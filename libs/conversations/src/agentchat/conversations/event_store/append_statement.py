@@ -62,10 +62,13 @@ class AppendItem(NamedTuple):
     beginning: RunStart | None = None
 
 
-def build_statement(condition: Condition | None) -> sql.Composed:
+def build_statement(condition: Condition | None) -> bytes:
     """Return the append statement, to execute with `build_parameters`."""
     fit = sql.SQL("NULL::boolean[]" if condition is None else condition.query)
-    return sql.SQL(_STATEMENT).format(lease=LEASE_SECONDS, break_=BREAK_SECONDS, clock=CLOCK_SECONDS, fit=fit)
+    statement = sql.SQL(_STATEMENT).format(
+        lease=LEASE_SECONDS, break_=BREAK_SECONDS, clock=CLOCK_SECONDS, fit=fit
+    )
+    return statement.as_bytes()
 
 
 def build_parameters(

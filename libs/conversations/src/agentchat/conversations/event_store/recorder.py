@@ -103,9 +103,7 @@ class ConversationRecorder(PostgresApplicationRecorder):
         # The queries of notifications take the table's name when they are built.
         self.events_table_name = "readable_conversation_events"
 
-    def build_call(
-        self, items: Sequence[AppendItem], *, waits: bool = True
-    ) -> tuple[sql.Composed, list[Any]]:
+    def build_call(self, items: Sequence[AppendItem], *, waits: bool = True) -> tuple[bytes, list[Any]]:
         """Return the statement that appends, and its parameters.
 
         Its rows are the items that were stored: the conversation, and when the lease was taken. Unless it

@@ -39,10 +39,7 @@ PLANNED_ONCE = "-c plan_cache_mode=force_generic_plan"
 Verifying an agent was planned at each call.
 """
 NOTIFY_SECONDS = 0.02
-"""Appends within this time after a notification share the next.
-
-Followers wait as long (`projector.leader`).
-"""
+"""The time from an append to the notification that it shares with those meanwhile: a run makes several."""
 _RETRY_SECONDS = 0.1
 _LARGE_BYTES = 64 * 1024
 """An append with more bytes goes alone.
@@ -80,7 +77,7 @@ class Writer:
         self._recorder = recorder
         self._pool = pool
         self._batcher: Batcher[AppendItem, str | None] = Batcher(
-            self._store, seconds=APPEND_SECONDS, select=self._select
+            self._store, seconds=APPEND_SECONDS, select=self._select, inline=True
         )
         self._notifier = _Notifier(pool)
         self._large_next = False
@@ -209,7 +206,7 @@ class Writer:
 
 
 class _Notifier:
-    """Notifies the followers of the log at once, and then not again for NOTIFY_SECONDS.
+    """Notifies the followers of the log NOTIFY_SECONDS after an append.
 
     By a statement of its own: a transaction that notifies holds one lock of the database until its commit is
     on the disk, and on the standby, unless it does nothing else. Followers also poll, in case a notification
@@ -239,8 +236,8 @@ class _Notifier:
     async def _run(self) -> None:
         try:
             while self._due:
-                await self._notify()
                 await asyncio.sleep(NOTIFY_SECONDS)
+                await self._notify()
         finally:
             self._task = None
 
@@ -264,7 +261,7 @@ async def _read_stored(conn: Connection, items: Sequence[AppendItem]) -> list[tu
     return await cursor.fetchall()
 
 
-_NOTIFY = sql.SQL("NOTIFY {}").format(sql.Identifier(EVENTS_TABLE))
+_NOTIFY = sql.SQL("NOTIFY {}").format(sql.Identifier(EVENTS_TABLE)).as_bytes()
 
 _STORED = sql.SQL(
     "SELECT topic, state FROM {} WHERE originator_id = %s AND originator_version > %s"
