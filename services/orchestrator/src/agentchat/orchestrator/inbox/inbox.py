@@ -4,8 +4,6 @@ A request may be delivered any number of times: its lease keeps one worker on it
 rejects late appends, and a run that has ended is only announced again.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
 
 from opentelemetry.trace import SpanKind
@@ -71,11 +69,19 @@ class Inbox:
             look_up_for(request.account_id),
         ):
             received = ReceivedRequest(request=request, delivery=delivery, interruption=Interruption())
-            async with put_back_on_failure(self._services, received):
-                started = await start_run_in_one_statement(self._services, received, self._clock)
-                await self._end(started or await take_lease(self._services, received))
-                failpoints.reach("orchestrator-before-ack")
-                await delivery.ack()
+            self._services.register.enter(received)
+            try:
+                await self._work(received)
+            except Exception as error:  # noqa: BLE001 - the outermost frame of a request
+                await put_back(self._services, received, error)
+            finally:
+                self._services.register.remove(received)
+
+    async def _work(self, received: ReceivedRequest) -> None:
+        started = await start_run_in_one_statement(self._services, received, self._clock)
+        await self._end(started or await take_lease(self._services, received))
+        failpoints.reach("orchestrator-before-ack")
+        await received.delivery.ack()
 
     async def _end(self, leased: LeasedRequest) -> None:
         self._clock = leased.clock
@@ -109,31 +115,28 @@ def _decode_request(data: bytes) -> ChatRequested:
     return request
 
 
-@asynccontextmanager
-async def put_back_on_failure(services: WorkerServices, received: ReceivedRequest) -> AsyncIterator[None]:
-    """Register the request while the block runs, and put it back in the queue if the block raises."""
+async def put_back(services: WorkerServices, received: ReceivedRequest, error: Exception) -> None:
+    """Put a request whose handling has raised back in the queue, after a delay that fits the error."""
     deliveries = received.delivery.attempt
-    services.register.enter(received)
-    try:
-        yield
-    except LeaseHeld:
-        await received.delivery.nak(await _get_delay_while_leased(services, received))
-    except Interrupted as interrupted:
-        seconds = 0.0 if interrupted.reason == "shutdown" else _LOST_SECONDS
-        await _put_back(services, received, interrupted.reason, seconds)
-    except NoSlotYet:
-        await _put_back(services, received, "no_slot", _LOST_SECONDS)
-    except (VersionConflict, WaiterLost):
-        await _put_back(services, received, "lost", _LOST_SECONDS)
-    except UnknownEvent as error:
-        await _put_back(services, received, str(error), _get_delay_for_newer_release(services, deliveries))
-    except (DatabaseUnavailable, UnreadableEvent) as error:
-        await _put_back(services, received, str(error), _get_delay_while_unavailable(services, deliveries))
-    except Exception:  # noqa: BLE001 - the outermost frame of a request
-        logs.get_logger("inbox").exception("request_broke")
-        await _put_back(services, received, "broke", _get_delay_while_unavailable(services, deliveries))
-    finally:
-        services.register.remove(received)
+    match error:
+        case LeaseHeld():
+            await received.delivery.nak(await _get_delay_while_leased(services, received))
+        case Interrupted():
+            seconds = 0.0 if error.reason == "shutdown" else _LOST_SECONDS
+            await _put_back(services, received, error.reason, seconds)
+        case NoSlotYet():
+            await _put_back(services, received, "no_slot", _LOST_SECONDS)
+        case VersionConflict() | WaiterLost():
+            await _put_back(services, received, "lost", _LOST_SECONDS)
+        case UnknownEvent():
+            seconds = _get_delay_for_newer_release(services, deliveries)
+            await _put_back(services, received, str(error), seconds)
+        case DatabaseUnavailable() | UnreadableEvent():
+            seconds = _get_delay_while_unavailable(services, deliveries)
+            await _put_back(services, received, str(error), seconds)
+        case _:
+            logs.get_logger("inbox").error("request_broke", exc_info=error)
+            await _put_back(services, received, "broke", _get_delay_while_unavailable(services, deliveries))
 
 
 async def _put_back(services: WorkerServices, received: ReceivedRequest, reason: str, seconds: float) -> None:

@@ -7,7 +7,7 @@ has. A provider's folder translates them.
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -186,22 +186,26 @@ _MESSAGES = {
 }
 
 
-def hash_prompt(call: ModelCall) -> str:
-    """Return the SHA-256 of the system prompt as sent, in hexadecimal."""
-    return hash_text(call.system)
-
-
 def hash_text(text: str) -> str:
     """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def hash_prefix(
+class PromptHashes(NamedTuple):
+    """SHA-256 of a system prompt, of the tools, and of all that precedes a run's own messages."""
+
+    system: str
+    tools: str
+    prefix: str
+
+
+def hash_prompt(
     system: str, tools: Sequence[ToolSpec], documents: str, covered: int, changed_files: Sequence[str] = ()
-) -> str:
-    """Return the SHA-256 of all that precedes a run's own messages and may change during the run."""
-    hashes = (hash_text(system), hash_tools(tools), hash_text(documents))
-    return hash_text("\0".join((*hashes, str(covered), *changed_files)))
+) -> PromptHashes:
+    """Hash what precedes a run's own messages and may change during the run."""
+    own, listed = hash_text(system), hash_tools(tools)
+    prefix = "\0".join((own, listed, hash_text(documents), str(covered), *changed_files))
+    return PromptHashes(own, listed, hash_text(prefix))
 
 
 def hash_tools(tools: Sequence[ToolSpec]) -> str:

@@ -21,7 +21,7 @@ from agentchat.directory.prompt_variables import RenderedPrompt, render_prompt
 from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.models import ModelCall, ModelFailure, ModelReply
 from agentchat.orchestrator.models.continue_reply import replace_text
-from agentchat.orchestrator.models.port import hash_prefix, hash_prompt, hash_tools
+from agentchat.orchestrator.models.port import PromptHashes, hash_prompt
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.interrupted_text import SentOutput
@@ -200,7 +200,7 @@ class Performer:
             documents = await self.retriever.load_documents(run.sources)
         system = self._build_system_prompt(run)
         files = await self.files.load(self.log.conversation, run, self.agent)
-        prefix = self._hash_prefix(run, system.text, offered, documents, files.changes)
+        hashes = self._hash_prompt(run, system.text, offered, documents, files.changes)
         prompt = build_prompt(
             self.log.conversation,
             run.trace_id,
@@ -208,7 +208,7 @@ class Performer:
             documents=documents,
             provider=self.agent.provider,
             histories=self.histories,
-            prefix_sha256=prefix if _binds_thinking(self.agent) else None,
+            prefix_sha256=hashes.prefix if _binds_thinking(self.agent) else None,
         )
         call = replace(
             await self.build_call(run, files.put_into(prompt), system),
@@ -224,7 +224,7 @@ class Performer:
             sendable = make_sendable(reply.blocks, self._get_call_ids(), self._client_tools)
             reply = replace(reply, blocks=sendable)
         problems = {reply.blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
-        replied = self._build_reply(run, step, call, reply, meter.usage, prefix)
+        replied = self._build_reply(run, step, call, reply, meter.usage, hashes)
         if _has_tool_use(replied.blocks):
             replied = self._record_prefix(replied, run, call.tools, documents)
         return await self._build_reply_events(run, replied, problems)
@@ -283,13 +283,13 @@ class Performer:
             if server not in known
         ]
 
-    def _hash_prefix(
+    def _hash_prompt(
         self, run: Run, system: str, offered: Mapping[str, ToolSpec], documents: str, changes: tuple[str, ...]
-    ) -> str:
-        runs = self.log.conversation.runs
-        opening, _ = find_opening(self.log.conversation, find_run_index(run.trace_id, runs))
+    ) -> PromptHashes:
+        conversation = self.log.conversation
+        opening, _ = find_opening(conversation, find_run_index(run.trace_id, conversation.runs))
         covered = opening.through_version if isinstance(opening, events.ContextCompacted) else 0
-        return hash_prefix(system, tuple(offered.values()), documents, covered, changes)
+        return hash_prompt(system, tuple(offered.values()), documents, covered, changes)
 
     def _build_reply(
         self,
@@ -298,7 +298,7 @@ class Performer:
         call: ModelCall,
         reply: ModelReply,
         usage: Usage,
-        prefix: str,
+        hashes: PromptHashes,
     ) -> events.ModelReplied:
         said = self.channel.text
         # The order to continue or to repair a reply is in no later prompt.
@@ -312,10 +312,10 @@ class Performer:
             usage=usage,
             provider=self.agent.provider,
             model=call.model,
-            prompt_sha256=hash_prompt(call),
-            tools_sha256=hash_tools(call.tools),
+            prompt_sha256=hashes.system,
+            tools_sha256=hashes.tools,
             repaired=reply.repaired,
-            prefix_sha256=prefix if reply.repaired is None and not is_continued else None,
+            prefix_sha256=hashes.prefix if reply.repaired is None and not is_continued else None,
             first_token_ms=self.channel.measure_first_token(self.clock.seconds_since(run.requested_at)),
         )
 

@@ -1,8 +1,5 @@
 """Decide what a request leads to, by the rules of `conversations.aggregate.turn`, and append it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from msgspec.structs import replace
 
 from agentchat.bus.errors import BusUnavailable
@@ -57,10 +54,10 @@ async def decide_request(
         if outcome is not None:
             return outcome
         try:
-            with mark_append():
-                appended = await services.store.append(
-                    conversation, await _list_events(services, leased, opening, run)
-                )
+            new = await _list_events(services, leased, opening, run)
+            failpoints.reach("orchestrator-before-begin")
+            appended = await services.store.append(conversation, new)
+            failpoints.reach("orchestrator-begun")
         except VersionConflict:
             conversation = await services.store.load(leased.request.conversation_id)
             continue
@@ -130,14 +127,6 @@ async def _enter_result(
         await publish_end(services, leased.request.account_id, superseded)
     assert agent is not None, "a run begins with its agent"
     return services.register.enter(leased.to_started(appended, agent))
-
-
-@contextmanager
-def mark_append() -> Iterator[None]:
-    """Mark the append that starts a run, for tests that kill the process there."""
-    failpoints.reach("orchestrator-before-begin")
-    yield
-    failpoints.reach("orchestrator-begun")
 
 
 async def _load_agent(services: WorkerServices, leased: LeasedRequest, run: Run | None) -> AgentConfig | None:

@@ -20,7 +20,6 @@ from agentchat.orchestrator.run.endings import release_lease
 from agentchat.orchestrator.run.interruption import is_cancelled
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.starting.decide_request import mark_append
 from agentchat.orchestrator.starting.run_slots import is_fresh
 from agentchat.runtime import failpoints
 
@@ -54,12 +53,11 @@ async def start_run_in_one_statement(
     if not isinstance(opening, StartRun):
         return None
     change = services.leases.plan_acquisition(request.trace_id)
-    with mark_append():
-        begun = await services.store.start_run(
-            conversation, opening.events, change, RunStart(now, agent.facts)
-        )
+    failpoints.reach("orchestrator-before-begin")
+    begun = await services.store.start_run(conversation, opening.events, change, RunStart(now, agent.facts))
     if begun is None:
         return None
+    failpoints.reach("orchestrator-begun")
     # The statement's time may be too old: this process may have been suspended since.
     lease = services.leases.confirm_acquisition(change, max(clock.now(), begun[1]))
     found = FoundContext(conversation=conversation, first_in_line=True, agent=agent)

@@ -15,7 +15,7 @@ from agentchat.directory.request_parameters import has_thinking_on
 from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply, from_status
 from agentchat.orchestrator.models.continue_reply import add_continuation
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
-from agentchat.orchestrator.models.provider_api import ProviderApi, join_path
+from agentchat.orchestrator.models.provider_api import ProviderApi, join_url
 from agentchat.orchestrator.models.structured_schema import to_output_format
 from agentchat.orchestrator.models.thinking import BEFORE_4_6
 
@@ -219,7 +219,7 @@ class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
         # Other servers of this API may refuse the parameter.
         drops = (urlsplit(base_url).hostname or "").endswith("api.anthropic.com")
         return await client.post(
-            join_path(base_url, "/v1/messages"),
+            join_url(base_url, "/v1/messages"),
             content=encode_body(call, drops_blocks=drops),
             cast_to=httpx2.Response,
             options={"headers": build_headers(call, drops_blocks=drops)},

@@ -13,7 +13,7 @@ from agentchat.orchestrator.models.openai.completion_stream import OpenAIReply
 from agentchat.orchestrator.models.openai.dialects import Dialect, find_dialect
 from agentchat.orchestrator.models.openai.request_messages import build_messages
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
-from agentchat.orchestrator.models.provider_api import ProviderApi, join_path
+from agentchat.orchestrator.models.provider_api import ProviderApi, join_url
 from agentchat.orchestrator.models.structured_schema import to_output_format
 
 _SHORTENED = "… [shortened]"
@@ -149,7 +149,7 @@ class OpenAIApi(ProviderApi[openai.AsyncOpenAI]):
 
     async def _send(self, client: openai.AsyncOpenAI, base_url: str, call: ModelCall) -> httpx2.Response:
         return await client.post(  # type: ignore[return-value]  # what `cast_to` names
-            join_path(base_url, "/chat/completions"),
+            join_url(base_url, "/chat/completions"),
             content=msgspec.json.encode(build_body(call, base_url)),
             cast_to=httpx2.Response,
             stream=True,
