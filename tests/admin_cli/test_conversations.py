@@ -81,6 +81,9 @@ def test_a_conversation_is_found_by_what_was_said_and_by_its_ids(
 
 def test_pages_follow_each_other(cli: Cli, imports: dict[str, Imported]) -> None:
     page = cli.json("GET", "/conversations", "limit=2")
+    assert page["total"] == len(ids(cli, "/conversations", "limit=100"))
+    runs = cli.json("GET", "/runs", "limit=1")
+    assert runs["total"] == len(cli.json("GET", "/runs", "limit=100")["data"])
     assert len(page["data"]) == 2
     assert ids(cli, "/conversations", f"cursor={page['next_cursor']}")
     assert f"cursor={page['next_cursor']}" in cli("GET", "/conversations", "limit=2").err

@@ -53,7 +53,7 @@ async def test_runs_are_those_of_the_admin_api(storage: Storage) -> None:
     await storage.store_conversations(2)
     await storage.follow()
     (fields,) = await storage.rows("SELECT json_agg(run ORDER BY trace_id) FROM analytics.runs AS run")
-    listed = [row for row, _ in await find_runs(storage.pool, RunFilter(), limit=10)]
+    listed = (await find_runs(storage.pool, RunFilter(), limit=10)).rows
     common = fields[0][0].keys() & set(RunRow.__struct_fields__) - {"requested_at", "started_at", "ended_at"}
     assert [{name: run[name] for name in common} for run in fields[0]] == [
         {name: getattr(run, name) for name in common} for run in sorted(listed, key=lambda run: run.trace_id)

@@ -253,8 +253,10 @@ async def test_feedback_is_found_as_it_is_now(storage: Storage) -> None:
         ({"NEWEST": 1}, 3, True),
         ({"NEWEST": 1, "COMMON": 1}, 1, False),
         ({"NEWEST": 1, "MOST_TEXTS": 2}, 2, False),
+        ({"NEWEST": 1, "FREQUENT": 1, "MORE": 2}, 2, False),
+        ({"NEWEST": 1, "FREQUENT": 1, "MORE": 4}, 3, True),
     ],
-    ids=["all are looked through", "the index is asked", "a common word", "many texts"],
+    ids=["all", "the index is asked", "a common word", "many texts", "the newest", "the newest are all"],
 )
 async def test_totals_say_if_they_are_bounds(
     storage: Storage, bounds: dict[str, int], found: int, is_exact: bool, monkeypatch: pytest.MonkeyPatch
@@ -267,6 +269,18 @@ async def test_totals_say_if_they_are_bounds(
     newer = await find_conversations(storage.pool, ConversationSearch(text="refund"), after=made[0], limit=9)
     assert made[2] in [each.id for each in newer.rows]
     assert made[0] not in [each.id for each in newer.rows]
+
+
+@pytest.mark.usefixtures("empty_database")
+async def test_a_phrase_of_common_words_is_found_among_the_newest(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"NEWEST": 1, "FREQUENT": 1, "MORE": 3}.items():
+        monkeypatch.setattr(text_matches, name, value)
+    texts = ("where is it", "where is he", "it is where", "it is where")
+    ids = [await store_turn(storage, word, text) for word, text in zip("abcd", texts, strict=True)]
+    page = await find_conversations(storage.pool, ConversationSearch(text='"where is"'), limit=1)
+    assert ([each.id for each in page.rows], page.total) == ([ids[1]], RowCount(1, is_exact=False))
 
 
 @pytest.mark.usefixtures("empty_database")

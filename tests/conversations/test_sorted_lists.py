@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from agentchat.conversations.queries import sorted_list
 from agentchat.conversations.queries.conversation_search import (
     CONVERSATIONS,
     ConversationSearch,
     find_conversations,
 )
-from agentchat.conversations.queries.find_runs import RUNS, RunFilter, RunRow, count_matching_runs, find_runs
-from agentchat.conversations.queries.sorted_list import ACTIVITY, RowCount, SortOrder
+from agentchat.conversations.queries.find_runs import RUNS, RunFilter, RunRow, find_runs
+from agentchat.conversations.queries.sorted_list import ACTIVITY, BY_ACTIVITY, RowCount, SortOrder
 from tests.conversations.given import AT
 from tests.conversations.read_models import Storage
 
@@ -70,7 +71,7 @@ async def put_rows(storage: Storage) -> list[RunRow]:
             sizes = {"message_count": number % 3, "events": 1, "bytes": 1, "listed": True}
             said = {"title": chance.choice(["x", "y", None]), "created_at": AT, "updated_at": at}
             await insert("conversations", conversation_id=conversation_id, account_id="a", **sizes, **said)
-    return [row for row, _ in await find_runs(storage.pool, RunFilter(), limit=100)]
+    return (await find_runs(storage.pool, RunFilter(), limit=100)).rows
 
 
 def sort_rows(rows: Sequence[object], order: SortOrder, name: str = "trace_id") -> list[str]:
@@ -84,9 +85,9 @@ def sort_rows(rows: Sequence[object], order: SortOrder, name: str = "trace_id") 
 async def read_pages(storage: Storage, wanted: RunFilter, order: SortOrder) -> list[str]:
     found: list[str] = []
     after = None
-    while page := await find_runs(storage.pool, wanted, order=order, after=after, limit=7):
-        found += [row.trace_id for row, _ in page]
-        after = page[-1][1]
+    while (page := await find_runs(storage.pool, wanted, order=order, after=after, limit=7)).rows:
+        found += [row.trace_id for row in page.rows]
+        after = page.places[-1]
     return found
 
 
@@ -125,7 +126,9 @@ async def test_each_filter_finds_and_counts_what_matches(storage: Storage) -> No
     for wanted, matches in FILTERS:
         expected = sort_rows([row for row in rows if matches(row)], SortOrder("tokens"))
         assert await read_pages(storage, wanted, SortOrder("tokens")) == expected, wanted
-        assert await count_matching_runs(storage.pool, wanted) == RowCount(len(expected)), wanted
+        for order in (BY_ACTIVITY, SortOrder("tokens")):
+            counted = await find_runs(storage.pool, wanted, order=order, limit=1, counts=True)
+            assert counted.total == RowCount(len(expected)), wanted
 
 
 async def test_each_sort_of_conversations_has_sums_of_their_runs(storage: Storage) -> None:
@@ -150,6 +153,35 @@ async def test_each_sort_of_conversations_has_sums_of_their_runs(storage: Storag
             assert found == sort_rows(listed, SortOrder(fields.get(column, column), order.ascending), "id")
     first = await find_conversations(storage.pool, ConversationSearch(), limit=1, counts=True)
     assert first.total == RowCount(len(listed))
+
+
+async def test_conversations_are_found_by_the_least_sum_of_their_runs(storage: Storage) -> None:
+    runs = await put_rows(storage)
+
+    def sum_runs(conversation_id: str, field: str) -> float:
+        return sum(getattr(run, field) or 0 for run in runs if run.conversation_id == conversation_id)
+
+    for field, least, wanted in (
+        ("tokens", 1_200, ConversationSearch(min_tokens=1_200)),
+        ("cost", 3.0, ConversationSearch(min_cost=3.0)),
+    ):
+        expected = {each for each in _CONVERSATIONS if sum_runs(each, field) >= least}
+        assert 0 < len(expected) < 7
+        found = await find_conversations(storage.pool, wanted, limit=9, counts=True)
+        assert ({row.id for row in found.rows}, found.total) == (expected, RowCount(len(expected)))
+
+
+@pytest.mark.parametrize("order", [BY_ACTIVITY, SortOrder("cost")])
+async def test_more_than_the_most_are_counted_to_it(
+    storage: Storage, order: SortOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorted_list, "MOST", 30)
+    await put_rows(storage)
+    for wanted, total in (
+        (RunFilter(), RowCount(30, is_exact=False)),
+        (RunFilter(state="lost"), RowCount(0)),
+    ):
+        assert (await find_runs(storage.pool, wanted, order=order, limit=1, counts=True)).total == total
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,18 @@
 
 import asyncio
 import os
-
-import msgspec
+from typing import TypedDict, Unpack
 
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import count_rows
+from agentchat.administration.admin_rows import build_sorted_page, count_rows
 from agentchat.administration.admin_values import Deletion, Page
-from agentchat.administration.checked_input import check_storable, parse_id, parse_order, parse_time
+from agentchat.administration.checked_input import check_filters, check_storable, parse_id, parse_order
 from agentchat.administration.parameters import (
     After,
     DryRun,
     Limit,
+    MinCost,
+    MinTokens,
     OfAccount,
     OfAgent,
     OfEnd,
@@ -30,7 +31,6 @@ from agentchat.contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from agentchat.conversations.erasures import UnfinishedErasure, list_unfinished_erasures
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
-from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.conversation_search import (
     CONVERSATIONS,
     ConversationSearch,
@@ -40,83 +40,73 @@ from agentchat.conversations.queries.conversation_search import (
 from agentchat.conversations.queries.find_run import count_runs
 from agentchat.conversations.queries.search_query import parse_search
 
-ENDS = ("running", "completed", "failed", "cancelled")
 _DELETIONS = 100
 _PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
+
+
+class ConversationQuery(TypedDict, total=False):
+    """The filters of a list of conversations, but for its words."""
+
+    account_id: OfAccount | None
+    agent_id: OfAgent | None
+    since: Since | None
+    until: Until | None
+    end: OfEnd | None
+    tool: OfTool | None
+    tag: OfTag | None
+    rating: OfRating | None
+    user: OfUser | None
+    min_cost: MinCost | None
+    min_tokens: MinTokens | None
 
 
 async def page(
     admin: Admin,
     query: SearchText | None = None,
     *,
-    account_id: OfAccount | None = None,
-    agent_id: OfAgent | None = None,
-    since: Since | None = None,
-    until: Until | None = None,
-    end: OfEnd | None = None,
-    tool: OfTool | None = None,
-    tag: OfTag | None = None,
-    rating: OfRating | None = None,
-    user: OfUser | None = None,
     sort: SortBy | None = None,
     after: After | None = None,
     limit: Limit = 20,
+    **filters: Unpack[ConversationQuery],
 ) -> Page[ConversationSearchResult]:
     """List conversations of all accounts: the one that began last first, or with the last activity.
 
     With `query`, those that it finds, the best first. Raises Invalid, Unavailable.
     """
-    wanted = build_search(account_id, agent_id, since, until, end, tool, tag, rating, sort, user, query)
-    wanted = msgspec.structs.replace(wanted, account_ids=admin.limit["limited"])
+    wanted = build_search(admin, query, sort, **filters)
     with translate_errors():
         try:
-            found = await find_conversations(admin.pool, wanted, before=after, limit=count_rows(limit))
+            found = await find_conversations(
+                admin.pool, wanted, before=after, limit=count_rows(limit), counts=after is None
+            )
         except ValueError:
             raise Invalid("cursor", "is not a cursor of this list") from None
-    return Page(
-        items=tuple(found.rows[:limit]),
-        after=found.places[limit - 1] if len(found.rows) > limit else None,
-        total=None if found.total is None else found.total.count,
-        is_total_exact=found.total is None or found.total.is_exact,
-    )
+    return build_sorted_page(found, limit)
 
 
 def build_search(
-    account_id: str | None,
-    agent_id: str | None,
-    since: str | None,
-    until: str | None,
-    end: str | None,
-    tool: str | None,
-    tag: str | None,
-    rating: str | None,
-    sort: str | None = None,
-    user: str | None = None,
+    admin: Admin,
     query: str | None = None,
+    sort: str | None = None,
+    **filters: Unpack[ConversationQuery],
 ) -> ConversationSearch:
-    """Check query parameters and build the search. Raises Invalid."""
-    if end is not None and end not in ENDS:
-        raise Invalid("end", f"must be one of {', '.join(ENDS)}")
-    if rating not in (None, *RATINGS):
-        raise Invalid("rating", f"must be one of {', '.join(RATINGS)}")
+    """Check query parameters and build the search, of the accounts that the caller may see.
+
+    Raises Invalid.
+    """
     if query is not None:
         try:
             parse_search(check_storable("query", query))
         except ValueError as error:
             raise Invalid("query", str(error)) from None
+    given = check_filters(filters)
     return ConversationSearch(
-        account_id=account_id,
-        user_id=None if user is None else check_storable("user", user),
-        agent_id=agent_id,
-        since=None if since is None else parse_time("since", since),
-        until=None if until is None else parse_time("until", until),
-        end=end,
-        tool=tool,
-        rating=rating,
-        metadata=_parse_tag(tag),
+        account_ids=admin.limit["limited"],
+        metadata=_parse_tag(given.pop("tag", None)),
         text=query,
         sort=parse_order(CONVERSATIONS, sort or ("created" if query is None else "rank")),
+        **given,
     )
 
 

@@ -10,6 +10,7 @@ from agentchat.administration.admin_values import Page
 from agentchat.administration.parameters import MOST_PAGE
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.text import is_line
+from agentchat.conversations.queries.sorted_list import RowPage
 from agentchat.runtime.postgres import Connection
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -60,6 +61,16 @@ def build_page(rows: Sequence[S], limit: int, *, by: str = "id") -> Page[S]:
     """Build a page of `count_rows(limit)` rows; its `after` is the last item's field `by`."""
     after = str(getattr(rows[limit - 1], by)) if len(rows) > limit else None
     return Page(items=tuple(rows[:limit]), after=after)
+
+
+def build_sorted_page(found: RowPage[S], limit: int) -> Page[S]:
+    """Build a page of `count_rows(limit)` rows of a sorted list."""
+    return Page(
+        items=tuple(found.rows[:limit]),
+        after=found.places[limit - 1] if len(found.rows) > limit else None,
+        total=None if found.total is None else found.total.count,
+        is_total_exact=found.total is None or found.total.is_exact,
+    )
 
 
 async def record(

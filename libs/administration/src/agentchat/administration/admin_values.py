@@ -67,7 +67,8 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A page of a list; `after` is the position of the next one, None on the last.
 
-    `total` counts all pages' items, of lists that are counted; if not `is_total_exact` there may be more.
+    `total` counts all pages' items, on the first page of a list that is counted; if not `is_total_exact`
+    there may be more.
     """
 
     items: tuple[T, ...]

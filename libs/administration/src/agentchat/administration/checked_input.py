@@ -1,8 +1,8 @@
 """Check input of callers: JSON as the structs of `admin_values`, and structs that programs build."""
 
 import re
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import inspect
@@ -10,10 +10,14 @@ from msgspec import inspect
 from agentchat.administration.admin_values import UUID
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.ids import is_uuid
+from agentchat.conversations.aggregate.conversation import RunState
+from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.sorted_list import SortedList, SortOrder
 from agentchat.conversations.queries.time_travel import log_time
 
 T = TypeVar("T")
+RUN_STATES: tuple[RunState, ...] = get_args(RunState)
+_CHOICES = {"state": RUN_STATES, "end": RUN_STATES, "rating": RATINGS}
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
@@ -31,6 +35,23 @@ def parse_order(listed: SortedList, text: str | None) -> SortOrder:
     if order.column not in listed.keys:
         raise Invalid("sort", f"must be one of {', '.join(listed.keys)}, with :asc for the least first")
     return order
+
+
+def check_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the filters of a list, and return those that are set, by the names that queries have for them.
+
+    Raises Invalid.
+    """
+    checked = {name: _check_filter(name, value) for name, value in filters.items() if value is not None}
+    return {"user_id" if name == "user" else name: value for name, value in checked.items()}
+
+
+def _check_filter(name: str, value: Any) -> Any:
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise Invalid(name, f"must be one of {', '.join(_CHOICES[name])}")
+    if name in ("since", "until"):
+        return parse_time(name, value)
+    return check_storable(name, value) if isinstance(value, str) else value
 
 
 def read_json(kind: type[T], data: bytes) -> T:

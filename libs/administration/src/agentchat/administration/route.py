@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec.structs import fields
@@ -75,12 +75,19 @@ def route(
 ) -> Route:
     """Describe `call(admin, ...)` as an operation.
 
-    An argument is a path parameter if the path names it, the body if it is a struct, else a query parameter.
+    An argument is a path parameter if the path names it, the body if it is a struct, else a query parameter,
+    as is each member of a TypedDict that the function unpacks.
     The first line of the docstring, up to " Raises ", is the summary. Without `role` a viewer may read and
     an owner may do everything else.
     """
     hints = get_type_hints(call, include_extras=True)
     arguments = [each for each in inspect.signature(call).parameters.values() if each.name != "admin"]
+    for unpacked in [each for each in arguments if get_origin(hints[each.name]) is Unpack]:
+        arguments.remove(unpacked)
+        members = get_type_hints(get_args(hints[unpacked.name])[0], include_extras=True)
+        hints |= members
+        kind = inspect.Parameter.KEYWORD_ONLY
+        arguments += [inspect.Parameter(name, kind, default=None) for name in members]
     bodies = [each for each in arguments if _is_struct(hints[each.name])]
     others = [
         _build_parameter(each, hints[each.name], in_path=f"{{{each.name}}}" in path)

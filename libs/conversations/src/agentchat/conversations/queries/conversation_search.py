@@ -16,7 +16,14 @@ from agentchat.conversations.database import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
 from agentchat.conversations.projections.feedback_table import HAS_RATING, Rating
 from agentchat.conversations.queries.search_query import parse_search
-from agentchat.conversations.queries.sorted_list import ACTIVITY, RowCount, SortedList, SortKey, SortOrder
+from agentchat.conversations.queries.sorted_list import (
+    ACTIVITY,
+    RowCount,
+    RowPage,
+    SortedList,
+    SortKey,
+    SortOrder,
+)
 from agentchat.conversations.queries.text_matches import Hit, TextSearch
 from agentchat.runtime.postgres import Pool, acquire_connection
 
@@ -51,14 +58,6 @@ class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     hit: Hit | None = None
 
 
-class ConversationSearchPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a search, the places of its rows in the order, and how many match, if that was counted."""
-
-    rows: list[ConversationSearchResult]
-    places: list[str]
-    total: RowCount | None = None
-
-
 class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions of a search; None matches any.
 
@@ -66,7 +65,8 @@ class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     began before and continued after is included; if a `text` is searched for, that must lie between.
 
     `user_id` is the end user who started it. `end` is the state of one of its runs, `rating` that of one of
-    its replies, `tool` the name of a tool that was called in it. `text` is a search for words
+    its replies, `tool` the name of a tool that was called in it, `min_tokens` and `min_cost` are the least
+    sums of its runs. `text` is a search for words
     (`search_query`); or the id of it, of a run or of a message. Without words all have one rank.
     """
 
@@ -79,6 +79,8 @@ class ConversationSearch(msgspec.Struct, frozen=True, kw_only=True):
     end: str | None = None
     tool: str | None = None
     rating: Rating | None = None
+    min_tokens: int | None = None
+    min_cost: float | None = None
     metadata: Mapping[str, str] = {}
     text: str | None = None
     sort: SortOrder = SortOrder("created")
@@ -92,7 +94,7 @@ async def find_conversations(
     after: str | None = None,
     limit: int,
     counts: bool = False,
-) -> ConversationSearchPage:
+) -> RowPage[ConversationSearchResult]:
     """Find up to `limit` conversations in the order of the search, without erased ones.
 
     `before` is the place of the last one of the page before; with `after` those that are newer than that id.
@@ -114,19 +116,18 @@ async def find_conversations(
         await lift_time_limits(conn)
         if query is None or not query.terms:
             matching = _LISTED.format(not_erased=NOT_ERASED, conditions=sql.SQL("").join(conditions))
-            rows = await CONVERSATIONS.fetch_page(
-                conn, matching, values, order=wanted.sort, after=before, limit=limit
+            page = await CONVERSATIONS.fetch_page(
+                conn, matching, values, order=wanted.sort, after=before, limit=limit, counts=counts
             )
-            total = await CONVERSATIONS.count_rows(conn, matching, values) if counts else None
-            return _build_page(rows, {}, total)
+            return _build_page(page, {}, page.total)
         search = TextSearch(conn, query, conditions, values)
         matches = await search.match(limit)
         found = {"ids": matches.ids, "ranks": matches.ranks}
-        rows = await _MATCHES.fetch_page(
+        page = await _MATCHES.fetch_page(
             conn, sql.SQL("TRUE"), found, order=wanted.sort, after=before, limit=limit
         )
-        hits = await search.fetch_hits([row[0] for row in rows])
-        return _build_page(rows, hits, RowCount(len(matches.ids), matches.is_complete))
+        hits = await search.fetch_hits([row[0] for row in page.rows])
+        return _build_page(page, hits, RowCount(len(matches.ids), matches.is_complete))
 
 
 async def list_matching_traces(pool: Pool, conversation_ids: Sequence[str], text: str) -> set[str]:
@@ -140,17 +141,14 @@ async def list_matching_traces(pool: Pool, conversation_ids: Sequence[str], text
 
 
 def _build_page(
-    rows: list[tuple[Any, ...]], hits: Mapping[str, Hit], total: RowCount | None
-) -> ConversationSearchPage:
+    page: RowPage[tuple[Any, ...]], hits: Mapping[str, Hit], total: RowCount | None
+) -> RowPage[ConversationSearchResult]:
     names = ConversationSearchResult.__struct_fields__[:-1]
-    return ConversationSearchPage(
-        rows=[
-            ConversationSearchResult(**dict(zip(names, row, strict=False)), hit=hits.get(row[0]))
-            for row in rows
-        ],
-        places=[row[-1] for row in rows],
-        total=total,
-    )
+    rows = [
+        ConversationSearchResult(**dict(zip(names, row, strict=True)), hit=hits.get(row[0]))
+        for row in page.rows
+    ]
+    return RowPage(rows=rows, places=page.places, total=total)
 
 
 _OF_RUNS = "FROM runs WHERE runs.conversation_id = c.conversation_id"
@@ -159,6 +157,7 @@ _STATE = f"(SELECT state {_OF_RUNS} ORDER BY requested_at DESC NULLS LAST LIMIT 
 _SUM = "sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)"
 _TOKENS = f"(SELECT coalesce({_SUM}, 0)::bigint {_OF_RUNS})"
 _COST = f"(SELECT CASE WHEN count(*) = count(cost) THEN sum(cost) END {_OF_RUNS})"
+_OF_SUMS = "\n   AND c.conversation_id IN (SELECT conversation_id FROM runs GROUP BY conversation_id"
 _RATING = "(SELECT avg(score) FROM feedback WHERE feedback.conversation_id = c.conversation_id)"
 
 CONVERSATIONS = SortedList(
@@ -215,6 +214,8 @@ _CONDITIONS = {
         " AND tools.name = %(tool)s)"
     ),
     "rating": sql.SQL("\n   AND " + HAS_RATING.format(alias="c", id="conversation_id", rating="%(rating)s")),
+    "min_tokens": sql.SQL(f"{_OF_SUMS} HAVING {_SUM} >= %(min_tokens)s)"),
+    "min_cost": sql.SQL(f"{_OF_SUMS} HAVING sum(cost) >= %(min_cost)s::numeric)"),
     "id": sql.SQL("""
    AND c.conversation_id IN (
        SELECT %(id)s

@@ -10,7 +10,7 @@ from agentchat.conversations.projections.feedback_table import HAS_RATING, Ratin
 from agentchat.conversations.queries.sorted_list import (
     ACTIVITY,
     BY_ACTIVITY,
-    RowCount,
+    RowPage,
     SortedList,
     SortKey,
     SortOrder,
@@ -85,9 +85,15 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_runs(
-    pool: Pool, wanted: RunFilter, *, order: SortOrder = BY_ACTIVITY, after: str | None = None, limit: int
-) -> list[tuple[RunRow, str]]:
-    """Find up to `limit` runs, each with its place in the order.
+    pool: Pool,
+    wanted: RunFilter,
+    *,
+    order: SortOrder = BY_ACTIVITY,
+    after: str | None = None,
+    limit: int,
+    counts: bool = False,
+) -> RowPage[RunRow]:
+    """Find up to `limit` runs, and count all that match if it `counts`.
 
     `after` is the place of the last one of the page before. Raises ValueError for a text that is no place,
     DatabaseUnavailable.
@@ -95,17 +101,12 @@ async def find_runs(
     conditions, values = wanted.build_conditions()
     async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
-        rows = await RUNS.fetch_page(conn, conditions, values, order=order, after=after, limit=limit)
+        page = await RUNS.fetch_page(
+            conn, conditions, values, order=order, after=after, limit=limit, counts=counts
+        )
     names = RunRow.__struct_fields__
-    return [(RunRow(**dict(zip(names, row, strict=False))), row[-1]) for row in rows]
-
-
-async def count_matching_runs(pool: Pool, wanted: RunFilter) -> RowCount:
-    """Count the runs that match. Raises DatabaseUnavailable."""
-    conditions, values = wanted.build_conditions()
-    async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
-        await lift_time_limits(conn)
-        return await RUNS.count_rows(conn, conditions, values)
+    rows = [RunRow(**dict(zip(names, row, strict=True))) for row in page.rows]
+    return RowPage(rows=rows, places=page.places, total=page.total)
 
 
 _TOKENS = "(r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_creation_tokens)"

@@ -6,12 +6,14 @@ match, so that a page of a large table costs no more than one of a small table.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, LiteralString
+from typing import Any, Generic, Literal, LiteralString, TypeVar
 
 import msgspec
 from psycopg import sql
 
 from agentchat.runtime.postgres import Connection
+
+T = TypeVar("T")
 
 MOST = 10_000
 """The largest number of rows that are counted, sorted without an index, or exported."""
@@ -60,6 +62,14 @@ class RowCount(msgspec.Struct, frozen=True):
     is_exact: bool = True
 
 
+class RowPage(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A page of a list: its rows, their places in the order, and how many match, if that was counted."""
+
+    rows: list[T]
+    places: list[str]
+    total: RowCount | None = None
+
+
 class SortedList(msgspec.Struct, frozen=True, kw_only=True):
     """A read model as a list: its table with an alias, the columns of a row, a unique id, and sort keys."""
 
@@ -78,8 +88,9 @@ class SortedList(msgspec.Struct, frozen=True, kw_only=True):
         order: SortOrder,
         after: str | None,
         limit: int,
-    ) -> list[tuple[Any, ...]]:
-        """Fetch up to `limit` rows in an order; the last column of each is its place.
+        counts: bool = False,
+    ) -> RowPage[tuple[Any, ...]]:
+        """Fetch up to `limit` rows in an order, and count all that match if it `counts`.
 
         `conditions` are joined by AND. `after` is the place of the last row of the page before. Raises
         ValueError for a text that is no place, psycopg.Error.
@@ -95,34 +106,26 @@ class SortedList(msgspec.Struct, frozen=True, kw_only=True):
                 kind=sql.SQL(key.kind),
                 sign=sql.SQL(">" if order.ascending else "<"),
             )
-        parts = self._build_parts(conditions) | {
-            "key": sql.SQL(key.expression),
-            "columns": sql.SQL(self.columns),
-            "direction": sql.SQL("ASC" if order.ascending else "DESC"),
-            "follows": follows,
-        }
-        query = (_BY_INDEX if key.has_index else _BY_COLUMN).format(**parts)
-        return await (await conn.execute(query, {**values, **place, "limit": limit})).fetchall()
-
-    async def count_rows(
-        self, conn: Connection, conditions: sql.Composable, values: Mapping[str, Any]
-    ) -> "RowCount":
-        """Count the rows that match. Raises psycopg.Error."""
-        row = await (
-            await conn.execute(_COUNT.format(**self._build_parts(conditions)), dict(values))
-        ).fetchone()
-        found = row[0] if row else 0
-        return RowCount(min(found, MOST), found <= MOST)
-
-    def _build_parts(self, conditions: sql.Composable) -> dict[str, sql.Composable]:
-        return {
-            "table": sql.SQL(self.table),
-            "alias": sql.SQL(self.alias),
-            "id": sql.SQL(self.id),
-            "activity": sql.SQL(self.keys[ACTIVITY].expression),
-            "conditions": conditions,
-            "most": sql.Literal(MOST),
-        }
+        query = (_BY_INDEX if key.has_index else _BY_COLUMN).format(
+            table=sql.SQL(self.table),
+            alias=sql.SQL(self.alias),
+            id=sql.SQL(self.id),
+            activity=sql.SQL(self.keys[ACTIVITY].expression),
+            conditions=conditions,
+            key=sql.SQL(key.expression),
+            columns=sql.SQL(self.columns),
+            direction=sql.SQL("ASC" if order.ascending else "DESC"),
+            follows=follows,
+        )
+        looked_at = MOST + 1 if counts or not key.has_index else limit
+        asked = {**values, **place, "limit": limit, "looked_at": looked_at}
+        found = await (await conn.execute(query, asked)).fetchall()
+        matching = found[0][-2] if found else 0
+        return RowPage(
+            rows=[row[:-2] for row in found],
+            places=[row[-1] for row in found],
+            total=RowCount(min(matching, MOST), matching <= MOST) if counts else None,
+        )
 
 
 def parse_place(text: str, key: SortKey) -> dict[str, str]:
@@ -139,21 +142,21 @@ def parse_place(text: str, key: SortKey) -> dict[str, str]:
 _FOLLOWS = sql.SQL(" AND ({key}, {id}) {sign} (%(place)s::{kind}, %(place_id)s::text)")
 
 _BY_INDEX = sql.SQL("""
-SELECT {columns}, json_build_array(({key})::text, {id})::text
-  FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}{follows}
+SELECT {columns}, {alias}.matching, json_build_array(({key})::text, {id})::text
+  FROM (SELECT *, count(*) OVER () AS matching
+          FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}{follows}
+                 ORDER BY {key} {direction}, {id} {direction} LIMIT %(looked_at)s) AS {alias}
          ORDER BY {key} {direction}, {id} {direction} LIMIT %(limit)s) AS {alias}
  ORDER BY {key} {direction}, {id} {direction}
 """)
 
 _BY_COLUMN = sql.SQL("""
-SELECT {columns}, json_build_array(({key})::text, {id})::text
-  FROM (SELECT * FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}
-                        ORDER BY {activity} DESC, {id} DESC LIMIT {most}) AS {alias}
+SELECT {columns}, {alias}.matching, json_build_array(({key})::text, {id})::text
+  FROM (SELECT *
+          FROM (SELECT *, count(*) OVER () AS matching
+                  FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}
+                         ORDER BY {activity} DESC, {id} DESC LIMIT %(looked_at)s) AS {alias}) AS {alias}
          WHERE TRUE{follows}
          ORDER BY {key} {direction}, {id} {direction} LIMIT %(limit)s) AS {alias}
  ORDER BY {key} {direction}, {id} {direction}
-""")
-
-_COUNT = sql.SQL("""
-SELECT count(*) FROM (SELECT FROM {table} AS {alias} WHERE {conditions} LIMIT {most} + 1) AS counted
 """)

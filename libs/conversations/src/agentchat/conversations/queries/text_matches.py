@@ -1,18 +1,16 @@
 """Match the words of a search with the texts of conversations: which conversations have them, ranked.
 
-A word is common if many of the newest conversations have it: then these are ranked, and older ones are not
-looked at. Otherwise the index of words is asked, which finds all (decision 133).
+If many of the newest conversations match, older ones are not looked at. If few match but many have the words,
+such as those of a phrase, more of the newest are looked through. Otherwise the index of words is asked, which
+finds all (decision 133).
 """
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import psycopg
 from psycopg import sql
 
-from agentchat.conversations.database import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
 from agentchat.conversations.projections.search_table import MAX_CHARACTERS, Origin
 from agentchat.conversations.queries.search_query import Snippet, Stems, WordQuery
@@ -22,13 +20,16 @@ NEWEST = 1_000
 """The number of conversations that are looked through one by one, before the index of words is used."""
 
 COMMON = 100
-"""If so many of them match, the index is not used."""
+"""If so many of them match, no others are looked for."""
+
+FREQUENT = 400
+"""If so many of them have the words in any order, the index is not used: it would be read almost whole."""
+
+MORE = 10_000
+"""The number of conversations that are looked through then."""
 
 MOST_TEXTS = 10_000
 """The most texts that are taken from the index."""
-
-LOOKUP_SECONDS = 5
-"""The longest time for the index: a phrase of common words is compared with all texts that have the words."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,19 +76,17 @@ class TextSearch:
     async def match(self, limit: int) -> TextMatches:
         """Return the conversations that match; at least `limit` of them if there are so many."""
         await self._load_words()
-        newest, enough = max(NEWEST, limit), max(COMMON, limit)
-        rows = await self._fetch(_WALKED, newest=newest)
-        is_complete = rows[0][2] < newest
-        if not is_complete and sum(row[0] is not None for row in rows) < enough:
-            with contextlib.suppress(psycopg.errors.QueryCanceled):
-                rows = await self._look_up()
-                is_complete = rows[0][2] < MOST_TEXTS
-        found = [row for row in rows if row[0] is not None]
-        return TextMatches(
-            ids=[row[0] for row in found],
-            ranks=[row[1] for row in found],
-            is_complete=is_complete,
-        )
+        most = max(NEWEST, limit)
+        looked_at, having_words, ids, ranks = await self._match(_WALKED, most)
+        if looked_at == most and len(ids) < max(COMMON, limit):
+            if having_words < FREQUENT:
+                most = MOST_TEXTS
+                await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings are misjudged
+                looked_at, _, ids, ranks = await self._match(_LOOKED_UP, most)
+            else:
+                most = max(MORE, limit)
+                looked_at, _, ids, ranks = await self._match(_WALKED, most)
+        return TextMatches(ids=ids, ranks=ranks, is_complete=looked_at < most)
 
     async def fetch_hits(self, ids: Sequence[str]) -> dict[str, Hit]:
         """Return the best matching text of each conversation, after `match`."""
@@ -101,14 +100,14 @@ class TextSearch:
         await self._load_words()
         return {trace_id for (trace_id,) in await self._fetch(_TRACES, ids=ids)}
 
-    async def _look_up(self) -> list[tuple[Any, ...]]:
-        """Look the words up in their index. Raises QueryCanceled if that takes too long."""
-        async with self._conn.transaction():
-            await self._conn.execute(f"SET LOCAL statement_timeout TO '{LOOKUP_SECONDS}s'")
-            await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings of words are misjudged
-            rows = await self._fetch(_LOOKED_UP, most=MOST_TEXTS)
-            await lift_time_limits(self._conn)
-            return rows
+    async def _match(self, form: sql.SQL, most: int) -> tuple[int, int, list[str], list[float]]:
+        """Look at up to `most` conversations, or texts of the index.
+
+        Return their number, how many of them have the words in any order, and the ids and ranks of the
+        conversations that match.
+        """
+        ((looked_at, having_words, ids, ranks),) = await self._fetch(form, most=most)
+        return looked_at, having_words, ids or [], ranks or []
 
     async def _load_words(self) -> None:
         rows = await self._fetch(_STEMS, asked=self._query.stemmed_words)
@@ -116,6 +115,7 @@ class TextSearch:
         words = self._query.build_tsquery(stems)
         self._values |= {
             "words": words,
+            "in_any_order": words.replace(" <-> ", " & "),
             "matching": self._query.build_matching_tsquery(words),
             "excluded": self._query.build_excluded_tsquery(stems),
             "stems": [stem for found in stems.values() for stem in found],
@@ -139,33 +139,36 @@ SELECT word, tsvector_to_array(to_tsvector('pg_catalog.english', word) || to_tsv
   FROM unnest(%(asked)s::text[]) AS word
 """)
 
+# OFFSET keeps the order of the joins.
 _WALKED = sql.SQL("""
 WITH walked AS MATERIALIZED (
-  SELECT * FROM conversations AS c WHERE listed{conditions} ORDER BY c.conversation_id DESC LIMIT %(newest)s
+  SELECT * FROM conversations AS c WHERE listed{conditions} ORDER BY c.conversation_id DESC LIMIT %(most)s
+), having_words AS MATERIALIZED (
+  SELECT c.conversation_id, best.rank
+    FROM walked AS c, LATERAL (
+         SELECT count(*) AS texts,
+                max(ts_rank_cd(words, %(words)s::tsquery, 1)) FILTER (WHERE {matches}) AS rank
+           FROM search
+          WHERE search.conversation_id = c.conversation_id AND words @@ %(in_any_order)s::tsquery
+         OFFSET 0) AS best
+   WHERE best.texts > 0
 )
-SELECT found.conversation_id, found.rank, walked.count
-  FROM (SELECT count(*) FROM walked) AS walked
-  LEFT JOIN (SELECT c.conversation_id, hit.rank
-               FROM walked AS c, LATERAL (
-                    SELECT max(ts_rank_cd(words, %(words)s::tsquery, 1)) AS rank FROM search
-                     WHERE search.conversation_id = c.conversation_id AND {matches} OFFSET 0) AS hit
-              WHERE hit.rank IS NOT NULL AND {not_erased}{without}) AS found ON true
+SELECT (SELECT count(*) FROM walked), (SELECT count(*) FROM having_words),
+       array_agg(c.conversation_id), array_agg(c.rank)
+  FROM having_words AS c WHERE c.rank IS NOT NULL AND {not_erased}{without}
 """)
 
-# OFFSET keeps the order of the joins: few conversations are found.
 _LOOKED_UP = sql.SQL("""
 WITH hit AS MATERIALIZED (
   SELECT conversation_id, ts_rank_cd(words, %(words)s::tsquery, 1) AS rank FROM search
    WHERE {matches} AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
      AND (%(account_ids)s::text[] IS NULL OR account_id = ANY (%(account_ids)s)) LIMIT %(most)s
 )
-SELECT found.conversation_id, found.rank, texts.count
-  FROM (SELECT count(*) FROM hit) AS texts
-  LEFT JOIN (SELECT best.*
-               FROM (SELECT conversation_id, max(rank) AS rank FROM hit GROUP BY 1 OFFSET 0) AS best,
-                    LATERAL (
-                    SELECT FROM conversations AS c WHERE c.conversation_id = best.conversation_id AND listed
-                       AND {not_erased}{conditions}{without} OFFSET 0) AS c) AS found ON true
+SELECT (SELECT count(*) FROM hit), 0, array_agg(best.conversation_id), array_agg(best.rank)
+  FROM (SELECT conversation_id, max(rank) AS rank FROM hit GROUP BY 1 OFFSET 0) AS best,
+       LATERAL (
+       SELECT FROM conversations AS c WHERE c.conversation_id = best.conversation_id AND listed
+          AND {not_erased}{conditions}{without} OFFSET 0) AS c
 """)
 
 _HITS = sql.SQL("""

@@ -9,20 +9,25 @@ from urllib.parse import urlencode
 import msgspec
 from litestar.response import Response, Stream, Template
 
-from agentchat.administration.admin_conversations import ENDS
+from agentchat.administration.checked_input import RUN_STATES
 from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.directory_lists import list_filter_choices
 from agentchat.console.frame.periods import PERIODS, compute_bounds
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.services import get_services
+from agentchat.contracts.admin_errors import Invalid
 from agentchat.conversations.database import read_server_time
 from agentchat.conversations.projections.feedback_table import RATINGS
-from agentchat.conversations.queries.sorted_list import BY_ACTIVITY, MOST, RowCount, SortKey, SortOrder
+from agentchat.conversations.queries.sorted_list import (
+    BY_ACTIVITY,
+    MOST,
+    RowCount,
+    RowPage,
+    SortKey,
+    SortOrder,
+)
 from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.ops.export.row_writers import format_csv_cell
-
-RowsWithPlaces = Sequence[tuple[Any, str]]
-"""Rows of a list, each with its place in the order."""
 
 Kind = Literal[
     "text",
@@ -97,6 +102,25 @@ class TableLayout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_API_NAMES = {"account": "account_id", "agent": "agent_id", "version": "agent_version"}
+_NUMBERS: dict[str, Callable[[str], float]] = {
+    "version": int,
+    "min_cost": float,
+    "min_tokens": int,
+    "min_duration_ms": int,
+}
+
+
+def _parse_number(name: str, text: str) -> float:
+    try:
+        value = _NUMBERS[name](text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**53:
+        raise Invalid(name, "must be a number of 0 or more")
+    return value
+
+
 class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
     """What the address of a page says: filters, "" for any, the order and the columns."""
 
@@ -130,14 +154,20 @@ class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
     def _format_order(self, order: SortOrder) -> str:
         return "" if order == self.default else str(order)
 
-    async def read_period(self, request: AnyRequest) -> tuple[str | None, str | None]:
-        """Return the bounds of the filter `when`, else those of `since` and `until`.
+    async def read_filters(self, request: AnyRequest) -> dict[str, Any]:
+        """Return the filters but for words by their names in the admin API, `when` as `since` and `until`.
 
-        Raises DatabaseUnavailable.
+        Raises Invalid, DatabaseUnavailable.
         """
-        if self.filters["when"] not in PERIODS:
-            return self.filters["since"] or None, self.filters["until"] or None
-        return compute_bounds(self.filters["when"], await read_server_time(get_services(request).pool))
+        given: dict[str, Any] = {
+            _API_NAMES.get(name, name): _parse_number(name, text) if name in _NUMBERS else text
+            for name, text in self.named.items()
+            if name not in ("q", "when")
+        }
+        if self.filters["when"] in PERIODS:
+            now = await read_server_time(get_services(request).pool)
+            given["since"], given["until"] = compute_bounds(self.filters["when"], now)
+        return given
 
 
 class TablePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,10 +195,10 @@ class TablePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def build_page(
-    request: AnyRequest, address: TableAddress, rows: RowsWithPlaces, limit: int, total: RowCount | None
+    request: AnyRequest, address: TableAddress, found: RowPage[Any], limit: int
 ) -> TablePage:
     """Build a page of `limit` rows, of one more where more follow. Raises DatabaseUnavailable."""
-    shown = [row for row, _ in rows[:limit]]
+    shown = found.rows[:limit]
     services, given = get_services(request), address.filters
     names = await load_display_names(
         services.pool,
@@ -179,8 +209,8 @@ async def build_page(
         address=address,
         rows=shown,
         names=names,
-        total=total,
-        next_after=rows[limit - 1][1] if len(rows) > limit else "",
+        total=found.total,
+        next_after=found.places[limit - 1] if len(found.rows) > limit else "",
     )
 
 
@@ -201,7 +231,7 @@ async def render_table(
         f"{kind}s.html",
         title=title,
         choices=await list_filter_choices(request),
-        ends=ENDS,
+        ends=RUN_STATES,
         ratings=RATINGS,
         periods=PERIODS,
         status_code=400 if wrong else 200,
@@ -210,7 +240,7 @@ async def render_table(
 
 
 def stream_csv(
-    name: str, columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowsWithPlaces]]
+    name: str, columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowPage[Any]]]
 ) -> Stream:
     """Stream the first `MOST` rows of a list as CSV; `find` loads those after a place."""
     return Stream(_iterate_csv(columns, find), media_type=_CSV, headers=_build_csv_headers(name))
@@ -226,16 +256,16 @@ def _build_csv_headers(name: str) -> dict[str, str]:
 
 
 async def _iterate_csv(
-    columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowsWithPlaces]]
+    columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowPage[Any]]]
 ) -> AsyncIterator[str]:
     yield _write_csv([[each.key for each in columns]])
     after = None
     for _ in range(MOST // _CSV_ROWS):
-        rows = await find(after, _CSV_ROWS)
-        yield _write_csv([getattr(row, each.key) for each in columns] for row, _ in rows)
-        if len(rows) < _CSV_ROWS:
+        page = await find(after, _CSV_ROWS)
+        yield _write_csv([getattr(row, each.key) for each in columns] for row in page.rows)
+        if len(page.rows) < _CSV_ROWS:
             return
-        after = rows[-1][1]
+        after = page.places[-1]
 
 
 def _write_csv(rows: Iterable[Sequence[object]]) -> str:

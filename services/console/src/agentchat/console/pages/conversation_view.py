@@ -189,8 +189,8 @@ async def _load_cost(pool: Pool, run: Run | None) -> float | None:
     """Return the cost of a run that has ended, as the ledger has it."""
     if run is None or run.state == "running":
         return None
-    found = await find_runs(pool, RunFilter(trace_id=run.trace_id), limit=1)
-    return found[0][0].cost if found else None
+    found = (await find_runs(pool, RunFilter(trace_id=run.trace_id), limit=1)).rows
+    return found[0].cost if found else None
 
 
 async def _find_erasure(log: Log, conversation_id: str) -> ErasedConversation | None:

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import msgspec
 from litestar import get
 from litestar.params import Parameter
 from litestar.response import Stream, Template
@@ -13,7 +12,6 @@ from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.read_audit import record_export, record_list_read
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.frame.table_view import (
-    RowsWithPlaces,
     TableAddress,
     TableColumn,
     TableLayout,
@@ -28,7 +26,6 @@ from agentchat.contracts.ids import make_id
 from agentchat.conversations.queries.conversation_search import (
     CONVERSATIONS,
     ConversationSearch,
-    ConversationSearchPage,
     find_conversations,
 )
 
@@ -64,33 +61,18 @@ TABLE = TableLayout(
         "message_count",
         "updated_at",
     ),
-    filters=("q", "account", "agent", "when", "end", "rating", "user", "tool", "tag", "since", "until"),
+    filters=(
+        *("q", "account", "agent", "when", "end", "rating", "user", "tool", "tag", "since", "until"),
+        *("min_cost", "min_tokens"),
+    ),
     sorts=CONVERSATIONS.keys,
 )
 
 
 async def _build_search(request: AnyRequest, address: TableAddress) -> ConversationSearch:
     """Build the search of an address. Raises Invalid, DatabaseUnavailable."""
-    given = {name: value or None for name, value in address.filters.items()}
-    since, until = await address.read_period(request)
-    wanted = build_search(
-        given["account"],
-        given["agent"],
-        since,
-        until,
-        given["end"],
-        given["tool"],
-        given["tag"],
-        given["rating"],
-        str(address.order),
-        given["user"],
-        given["q"],
-    )
-    return msgspec.structs.replace(wanted, account_ids=get_admin(request).limit["limited"])
-
-
-def _pair_rows(found: ConversationSearchPage) -> RowsWithPlaces:
-    return list(zip(found.rows, found.places, strict=True))
+    filters = await address.read_filters(request)
+    return build_search(get_admin(request), address.filters["q"] or None, str(address.order), **filters)
 
 
 @get("/conversations", role=Role.VIEWER, filtered=True)
@@ -104,7 +86,7 @@ async def get_conversations(request: AnyRequest) -> Template:
         found = await find_conversations(
             get_services(request).pool, wanted, before=after, limit=MOST + 1, counts=after is None
         )
-        page = await build_page(request, address, _pair_rows(found), MOST, found.total)
+        page = await build_page(request, address, found, MOST)
     except (Invalid, ValueError) as error:
         wrong = str(error)
     await record_list_read(request, "search", (each.id for each in page.rows))
@@ -145,10 +127,11 @@ async def get_conversations_csv(request: AnyRequest) -> Stream:
     wanted, pool = await _build_search(request, address), get_services(request).pool
     await record_export(request, "search", address.build_query())
 
-    async def find(after: str | None, limit: int) -> RowsWithPlaces:
-        return _pair_rows(await find_conversations(pool, wanted, before=after, limit=limit))
-
-    return stream_csv("conversations", (TableColumn("id", "Id"), TABLE.first, *address.columns), find)
+    return stream_csv(
+        "conversations",
+        (TableColumn("id", "Id"), TABLE.first, *address.columns),
+        lambda after, limit: find_conversations(pool, wanted, before=after, limit=limit),
+    )
 
 
 HANDLERS = (get_conversations, get_new_conversations, get_conversations_csv)

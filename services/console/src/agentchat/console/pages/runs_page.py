@@ -18,7 +18,7 @@ from agentchat.console.frame.table_view import (
 )
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.conversations.queries.find_runs import RUNS, RunFilter, count_matching_runs, find_runs
+from agentchat.conversations.queries.find_runs import RUNS, RunFilter, find_runs
 
 _ROWS = 50
 
@@ -59,45 +59,11 @@ TABLE = TableLayout(
     ),
     sorts=RUNS.keys,
 )
-_NUMBERS = {
-    "version": ("agent_version", int),
-    "min_cost": ("min_cost", float),
-    "min_tokens": ("min_tokens", int),
-    "min_duration_ms": ("min_duration_ms", int),
-}
-"""The filters that are numbers, with their names in a RunFilter."""
 
 
 async def _build_filter(request: AnyRequest, address: TableAddress) -> RunFilter:
     """Build the filter of an address. Raises Invalid, DatabaseUnavailable."""
-    given = {name: value or None for name, value in address.filters.items()}
-    since, until = await address.read_period(request)
-    numbers = {field: _parse_number(name, given[name], kind) for name, (field, kind) in _NUMBERS.items()}
-    return build_run_filter(
-        account_ids=get_admin(request).limit["limited"],
-        state=given["state"],
-        code=given["code"],
-        agent_id=given["agent"],
-        account_id=given["account"],
-        user_id=given["user"],
-        model=given["model"],
-        rating=given["rating"],
-        since=since,
-        until=until,
-        **numbers,
-    )
-
-
-def _parse_number(name: str, text: str | None, kind: type[int] | type[float]) -> float | None:
-    if text is None:
-        return None
-    try:
-        value = kind(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 2**53:
-        raise Invalid(name, "must be a number of 0 or more")
-    return value
+    return build_run_filter(get_admin(request), **await address.read_filters(request))
 
 
 @get("/runs", role=Role.VIEWER, filtered=True)
@@ -109,9 +75,10 @@ async def get_runs(request: AnyRequest) -> Template:
     page = TablePage(address=address)
     try:
         wanted = await _build_filter(request, address)
-        rows = await find_runs(pool, wanted, order=address.order, after=after, limit=_ROWS + 1)
-        total = None if after else await count_matching_runs(pool, wanted)
-        page = await build_page(request, address, rows, _ROWS, total)
+        found = await find_runs(
+            pool, wanted, order=address.order, after=after, limit=_ROWS + 1, counts=after is None
+        )
+        page = await build_page(request, address, found, _ROWS)
     except (Invalid, ValueError) as error:
         wrong = str(error)
     await record_list_read(

@@ -5,13 +5,12 @@ import time
 
 import msgspec
 
-from agentchat.administration.admin_ledger import build_run_filter
 from agentchat.bus.bus import Bus
 from agentchat.console.frame.periods import compute_bounds
 from agentchat.console.frame.template_filters import format_tokens
 from agentchat.console.live.monitor import Monitor, Point, WorkerSlots
 from agentchat.conversations.database import read_server_time
-from agentchat.conversations.queries.find_runs import count_matching_runs
+from agentchat.conversations.queries.find_runs import RunFilter, find_runs
 from agentchat.conversations.queries.sorted_list import RowCount
 from agentchat.ops.status.figures import SystemFigures, gather_from
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
@@ -71,9 +70,8 @@ class Boards:
         """Count what /runs?state=failed&when=hour lists."""
         try:
             since, _ = compute_bounds("hour", await read_server_time(self._pool))
-            return await count_matching_runs(
-                self._pool, build_run_filter(state="failed", rating=None, since=since, until=None)
-            )
+            wanted = RunFilter(state="failed", since=since)
+            return (await find_runs(self._pool, wanted, limit=1, counts=True)).total
         except DatabaseUnavailable:
             return None
 

@@ -132,7 +132,7 @@ class OpenRuns:
         wanted = RunFilter(
             account_id=chosen.account_id, account_ids=limited, agent_id=chosen.agent_id, is_open=False
         )
-        ended = [run for run, _ in await find_runs(self._pool, wanted, limit=_ENDED_ROWS)]
+        ended = (await find_runs(self._pool, wanted, limit=_ENDED_ROWS)).rows
         names = await load_display_names(
             self._pool,
             {run.account_id for run in found} | {run.account_id for run in ended},
