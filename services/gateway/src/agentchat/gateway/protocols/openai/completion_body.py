@@ -165,25 +165,36 @@ def allow_one_of(*values: object) -> Meta:
     return Meta(extra_json_schema={"enum": [*values, None]})
 
 
-ModelName = Annotated[str, Meta(description="The agent's id, or a name that it alone has.")]
-Metadata = Annotated[
-    dict[str, Any] | None,
-    Meta(description="Of a new conversation: pairs of texts."),
-]
-UserName = Annotated[
+_UserName = Annotated[
     str | None,
     Meta(
         description="The end user, unless X-User-Id names one; `safety_identifier` wins over `user`.",
         extra_json_schema={"minLength": 1, "maxLength": MAX_USER_ID},
     ),
 ]
-ToolChoice = Annotated[
-    Any,
-    Meta(description="auto, none, required, or a function of `tools`: its arguments are the reply."),
-]
-Tools = Annotated[
-    tuple[Any, ...] | None, Meta(description="Functions that the client runs. Others are ignored.")
-]
+
+
+class OpenAiRequest(http.RunOptions, frozen=True, kw_only=True):
+    """The fields that count of a request of either of OpenAI's APIs."""
+
+    model: Annotated[str, Meta(description="The agent's id, or a name that it alone has.")]
+    stream: bool | None = None
+    tools: Annotated[
+        tuple[Any, ...] | None, Meta(description="Functions that the client runs. Others are ignored.")
+    ] = None
+    tool_choice: Annotated[
+        Any,
+        Meta(description="auto, none, required, or a function of `tools`: its arguments are the reply."),
+    ] = None
+    top_logprobs: Annotated[int | None, allow_one_of(0)] = None
+    safety_identifier: _UserName = None
+    user: _UserName = None
+    temperature: http.Temperature | None = None
+    top_p: http.TopP | None = None
+    parallel_tool_calls: bool | None = None
+    metadata: Annotated[dict[str, Any] | None, Meta(description="Of a new conversation: pairs of texts.")] = (
+        None
+    )
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,10 +203,9 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool | None = None
 
 
-class ChatCompletion(http.RunOptions, frozen=True, kw_only=True):
-    """A request for a chat completion: the fields that count."""
+class ChatCompletion(OpenAiRequest, frozen=True, kw_only=True):
+    """A request for a chat completion."""
 
-    model: ModelName
     messages: Annotated[
         tuple[OpenAiMessage, ...],
         Meta(
@@ -203,29 +213,19 @@ class ChatCompletion(http.RunOptions, frozen=True, kw_only=True):
             extra_json_schema={"minItems": 1},
         ),
     ]
-    stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: Annotated[int | None, allow_one_of(1)] = None
     logprobs: Annotated[bool | None, Meta(extra_json_schema={"anyOf": [{"const": False}, NULL]})] = None
-    top_logprobs: Annotated[int | None, allow_one_of(0)] = None
-    tools: Tools = None
-    tool_choice: ToolChoice = None
     function_call: Annotated[Any, allow_one_of("auto", "none")] = None
     modalities: Annotated[
         tuple[str, ...] | None, Meta(extra_json_schema={"maxItems": 1, "items": {"enum": ["text"]}})
     ] = None
     response_format: CompletionFormat | None = None
-    safety_identifier: UserName = None
-    user: UserName = None
-    temperature: http.Temperature | None = None
-    top_p: http.TopP | None = None
     max_tokens: http.MaxTokens | None = None
     max_completion_tokens: http.MaxTokens | None = None
     stop: http.Stop | None = None
     seed: http.Seed | None = None
     reasoning_effort: http.ReasoningEffort | None = None
-    parallel_tool_calls: bool | None = None
-    metadata: Metadata = None
 
     def read_parameters(self) -> http.RunParameters:
         """Return the parameters for the model's calls."""

@@ -14,12 +14,7 @@ from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.protocols.openai.completion_body import (
     NULL,
     PASSED_OVER,
-    Metadata,
-    ModelName,
-    ToolChoice,
-    Tools,
-    UserName,
-    allow_one_of,
+    OpenAiRequest,
     read_messages,
 )
 from agentchat.gateway.protocols.openai.responses.input_items import InputItem, as_messages
@@ -48,10 +43,9 @@ FIELDS = {"max_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effo
 """The names that the body has for parameters of the model's calls."""
 
 
-class CreateResponse(http.RunOptions, frozen=True, kw_only=True):
-    """A request for a response: the fields that count."""
+class CreateResponse(OpenAiRequest, frozen=True, kw_only=True):
+    """A request for a response."""
 
-    model: ModelName
     input: Annotated[
         str | Annotated[tuple[InputItem, ...], Meta(extra_json_schema={"minItems": 1})],
         Meta(
@@ -63,21 +57,11 @@ class CreateResponse(http.RunOptions, frozen=True, kw_only=True):
     conversation: str | NamedConversation | None = None
     previous_response_id: str | None = None
     store: bool | None = None
-    stream: bool | None = None
     background: bool | None = None
-    tools: Tools = None
-    tool_choice: ToolChoice = None
-    top_logprobs: Annotated[int | None, allow_one_of(0)] = None
     text: TextOptions | None = None
     prompt: Annotated[Any, Meta(extra_json_schema=NULL)] = None
-    safety_identifier: UserName = None
-    user: UserName = None
-    temperature: http.Temperature | None = None
-    top_p: http.TopP | None = None
     max_output_tokens: http.MaxTokens | None = None
     reasoning: ReasoningOptions | None = None
-    parallel_tool_calls: bool | None = None
-    metadata: Metadata = None
 
     def read_parameters(self) -> http.RunParameters:
         """Return the parameters for the model's calls."""
