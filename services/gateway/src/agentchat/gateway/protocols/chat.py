@@ -27,10 +27,9 @@ from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.client_tools import read_client_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.conversation_labels import check_new_pairs, check_title
-from agentchat.gateway.runs.event_stream import EVENTS, EventStream
+from agentchat.gateway.runs.run_follower import EVENTS, EventStream, wait_for_reply
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.start_run import StartedRun, start_run
-from agentchat.gateway.runs.wait_for_reply import wait_for_reply
 
 MAX_MESSAGE_BYTES = 256 * 1024
 _RESPOND_ASYNC = "respond-async"

@@ -1,1 +1,1 @@
-"""Start runs (`start_run`, `resume_run`), follow them (`followed_runs`), and send them (`event_stream`)."""
+"""Start runs (`start_run`, `resume_run`), follow them (`followed_runs`), and answer (`run_follower`)."""

@@ -41,11 +41,10 @@ from agentchat.gateway.protocols.openai.structured_output import (
 )
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.conversation_labels import check_new_pairs
-from agentchat.gateway.runs.event_stream import EventStream
 from agentchat.gateway.runs.resume_run import start_or_resume_run
 from agentchat.gateway.runs.return_results import check_no_run_waits
+from agentchat.gateway.runs.run_follower import EventStream, wait_for_reply
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
-from agentchat.gateway.runs.wait_for_reply import wait_for_reply
 
 ConversationKey = Annotated[
     str | None,
