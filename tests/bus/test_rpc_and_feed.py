@@ -22,19 +22,6 @@ ASK = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ListTools)
 LISTED = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolsListed))
 
 
-async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:
-    async def answer(data: bytes) -> bytes:
-        assert wire.decode_message(tool_messages.ListTools, data) == ASK
-        return wire.encode(LISTED)
-
-    serving = await bus.rpc.serve("chat.test.answered", "workers", answer)
-    answers = await asyncio.gather(
-        *(bus.rpc.ask("chat.test.answered", ASK, tool_messages.ToolsListed, timeout=20) for _ in range(20))
-    )
-    await serving.close()
-    assert answers == [LISTED] * 20
-
-
 async def test_nobody_serving_is_said_at_once(bus: Bus) -> None:
     async with asyncio.timeout(15):
         with pytest.raises(BusUnavailable, match="nobody serves"):

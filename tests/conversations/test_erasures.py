@@ -19,11 +19,9 @@ from agentchat.conversations.erasures import (
     load_chunk,
 )
 from agentchat.conversations.errors import UnreadableEvent, VersionConflict
-from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.queries.conversation_filters import list_account_conversations
 from agentchat.conversations.queries.find_approvals import find_approval
 from agentchat.conversations.queries.find_by_history import find_continued
 from agentchat.conversations.queries.find_run import find_run, load_run
@@ -44,7 +42,7 @@ from tests.conversations.given import (
     trace,
     turn,
 )
-from tests.conversations.read_models import REMOVE_CONTENT, Storage, follow
+from tests.conversations.read_models import REMOVE_CONTENT, Storage
 
 _TOMBSTONE = "conversation_erased.v1"
 _IS_OPEN = "SELECT EXISTS (SELECT FROM open_run_traces WHERE trace_id = %s)"
@@ -192,18 +190,6 @@ async def test_only_events_of_an_erased_conversation_are_deleted(storage: Storag
         await storage.rows(REMOVE_CONTENT, each.conversation_id)
     assert len(await count_rows(storage, kept.conversation_id)) == kept.version
     assert [topic for _, topic in await count_rows(storage, gone.conversation_id)] == [_TOMBSTONE]
-
-
-async def test_a_list_leaves_it_out_before_the_read_model_knows(storage: Storage) -> None:
-    thread, other = await storage.add(build_user_message("l")), await storage.add(build_user_message("m"))
-    async with open_log(storage.url) as log:
-        await follow(storage.pool, log)
-    await storage.store.append(thread, [ERASED])
-    listed = {
-        row.conversation_id for row in await list_account_conversations(storage.pool, ACCOUNT, limit=100)
-    }
-    assert thread.conversation_id not in listed
-    assert other.conversation_id in listed
 
 
 async def test_those_who_wait_are_behind_the_one_who_goes_before_all(pool: Pool) -> None:

@@ -17,7 +17,6 @@ from agentchat.conversations.projections.projection import LoggedFact, Statement
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.queries.conversation_filters import (
     ConversationFilter,
-    ConversationRow,
     list_account_conversations,
 )
 from agentchat.conversations.queries.threads import load_summary
@@ -25,11 +24,9 @@ from agentchat.gateway.api.conversation_rows import build_conversation_row
 from tests.conversations import read_models
 from tests.conversations.given import (
     ACCOUNT,
-    AT,
     ERASED,
     LATER,
     build_conversation_started,
-    build_user_message,
     trace,
     turn,
 )
@@ -105,42 +102,6 @@ async def test_threads_are_listed_with_what_was_set_and_found_by_it(storage: Sto
     assert await find(customer="A") == [first], "before the read model has heard of it"
     await storage.follow(ALL, batch=batch)
     assert await storage.rows("SELECT conversation_id FROM conversations WHERE metadata ? 'open'") == []
-
-
-async def test_a_thread_is_listed_with_its_title_and_its_last_agent(storage: Storage) -> None:
-    conversation_id = await append_told(
-        storage.store,
-        build_conversation_started(),
-        *turn("a", "Hello " * 20, "Hi"),
-        *turn("b", "More", "Yes"),
-    )
-    await append_told(storage.store, replace(build_conversation_started(), account_id="another"))
-    await storage.follow(ALL)
-    assert await list_account_conversations(storage.pool, ACCOUNT, limit=10) == [
-        ConversationRow(
-            conversation_id=conversation_id,
-            title=("Hello " * 20)[:80],
-            agent_id="agent-1",
-            message_count=4,
-            created_at=AT,
-            updated_at=LATER,
-        )
-    ]
-
-
-async def test_threads_come_in_pages_the_newest_first(storage: Storage) -> None:
-    names = [
-        await append_told(storage.store, build_conversation_started(), build_user_message(f"w{number}"))
-        for number in range(5)
-    ]
-    await storage.follow(ALL)
-    seen: list[str] = []
-    before: tuple[str, str] | None = None
-    while page := await list_account_conversations(storage.pool, ACCOUNT, limit=2, before=before):
-        assert len(page) <= 2
-        seen += [row.conversation_id for row in page]
-        before = (page[-1].created_at, page[-1].conversation_id)
-    assert seen == sorted(names, reverse=True)  # all began at one time, so by id
 
 
 async def test_two_followers_apply_each_event_once(storage: Storage) -> None:

@@ -16,7 +16,7 @@ from agentchat.conversations.aggregate.conversation import Conversation, evolve_
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.conversation_cache import Cache
-from agentchat.conversations.event_store.log import FOLDED_ON_THE_LOOP, Log, open_log
+from agentchat.conversations.event_store.log import FOLDED_ON_THE_LOOP, Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from tests.conversations.given import (
@@ -34,18 +34,6 @@ from tests.conversations.library import open_library_datastore
 
 def build_new_conversation() -> Conversation:
     return Conversation(conversation_id=make_id())
-
-
-async def test_what_was_appended_is_loaded(store: ConversationStore, migrated_database_url: str) -> None:
-    appended = await store.append(
-        build_new_conversation(), [build_conversation_started(), *turn("a", "Hello", "Hi")]
-    )
-    assert appended.version == 7
-    assert await store.load(appended.conversation_id) == appended
-    async with open_store(migrated_database_url) as other:
-        assert await other.load(appended.conversation_id) == appended
-    async with open_log(migrated_database_url) as log:
-        assert await log.load_conversation(appended.conversation_id) == appended
 
 
 async def test_of_five_that_append_at_one_version_one_wins(migrated_database_url: str) -> None:

@@ -81,16 +81,21 @@ async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
         assert found[1] is None
 
 
-async def test_all_invalid_keys_look_the_same(pool: Pool, admin: Admin, account: str) -> None:
+async def test_all_invalid_keys_look_the_same(
+    pool: Pool, conn: Connection, admin: Admin, account: str
+) -> None:
     revoked = await admin_keys.create(admin, account, NewKey())
     await admin_keys.revoke(admin, revoked.id)
     shut = await admin_accounts.create(admin, NewAccount(name="Shut", plan="Pro"))
     shut_key = await admin_keys.create(admin, shut.id, NewKey())
     await admin_accounts.change(admin, shut.id, AccountChanges(disabled=True))
+    gone = await admin_accounts.create(admin, NewAccount(name="Gone", plan="Pro"))
+    gone_key = await admin_keys.create(admin, gone.id, NewKey())
+    await conn.execute("DELETE FROM accounts WHERE account_id = %s", [gone.id])
     disabled = await admin_keys.create(admin, account, NewKey())
     await admin_keys.change(admin, disabled.id, KeyChanges(disabled=True))
     unknown = ("sk-ac-" + "x" * 43, "", "\x00", "\ud800", "' OR true --")
-    for key in (revoked.key, disabled.key, shut_key.key, *unknown):
+    for key in (revoked.key, disabled.key, shut_key.key, gone_key.key, *unknown):
         assert await resolve(pool, key, None) is None
     await admin_accounts.change(admin, shut.id, AccountChanges(disabled=False))
     assert await resolve(pool, shut_key.key, None) is not None

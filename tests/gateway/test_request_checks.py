@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentchat.contracts import ids
+from agentchat.contracts import errors, ids
 from agentchat.gateway.http.refusals import format_problem
 from agentchat.gateway.http.request_context import TraceMiddleware
 from tests.gateway.client import Client, check_problem, send_raw
@@ -58,7 +58,7 @@ async def test_only_a_valid_x_api_key_is_let_in(
         params={"api_key": key, "X-Api-Key": key},
         headers=[(name.encode(), value) for name, value in sent],
     )
-    check_problem(response, 401, code)
+    assert check_problem(response, 401, code)["detail"] == errors.get_error_code(code).advice
     assert "www-authenticate" in response.headers
 
 

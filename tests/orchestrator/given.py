@@ -201,6 +201,12 @@ class World:
         fields = {"conversation_id": earlier.conversation_id, "new_conversation": False} | fields
         return await self.ask(earlier.agent_id, message, **fields)
 
+    async def continue_chat(self, before: Listener, message: str, **fields: Any) -> Listener:
+        """Another message of the same conversation, whose run has completed."""
+        listener = await self.go_on(before, message, **fields)
+        await listener.until(frames.Completed)
+        return listener
+
     async def publish_raw(self, data: bytes) -> None:
         """Something on the subject of requests that this system would not say."""
         async with self.connect_nats() as nats:

@@ -54,7 +54,7 @@ async def test_text_of_a_cancelled_run_is_an_interrupted_message(system: World) 
     assert isinstance(call, UnfinishedReply)
     assert isinstance(call.first_token_ms, int)
     assert (call.model, call.usage, cancelled.usage) == ("demo", cancelled.usage, call.usage)
-    await (await system.go_on(caller, "On its way?")).until(frames.Completed)
+    await system.continue_chat(caller, "On its way?")
     assert "It is on" in str(system.calls[1].messages)
 
 

@@ -32,7 +32,7 @@ async def thread(world: World, agent: str, *messages: str) -> Listener:
     """What was asked for first, once all of them are answered."""
     first = await world.chat(agent, messages[0])
     for message in messages[1:]:
-        await (await world.go_on(first, message)).until(frames.Completed)
+        await world.continue_chat(first, message)
     return first
 
 

@@ -170,8 +170,7 @@ async def test_only_old_unlisted_conversations_are_removed(world: World) -> None
         agent = await world.agent()
         unlisted = await world.chat(agent, conversation_id=make_unlisted_id())
         listed = await world.chat(agent)
-        later = await world.go_on(unlisted, "and now?")
-        await later.until(frames.Completed)
+        await world.continue_chat(unlisted, "and now?")
         kept = await world.events(listed)
         assert len(await world.events(unlisted)) > 6, "kept for a day"
     async with open_pool(world.settings.database_url) as pool:

@@ -61,8 +61,7 @@ async def test_each_kind_of_file_and_the_same_bytes_later(system: World, files: 
         {"type": "text", "text": "# d.csv\n\nx,y\n1,2\n"},
         {"type": "text", "text": "What are these?"},
     ]
-    second = await system.go_on(first, "Sure?")
-    await second.until(frames.Completed)
+    await system.continue_chat(first, "Sure?")
     one, two = map(Sent, system.calls[-2:])
     assert one.measure_shared(two) == len(one)
     text = await files.read_text(system.account_id, attached[2].sha256, 1)
@@ -84,7 +83,7 @@ async def test_a_deleted_file_is_named_as_deleted(system: World, files: FileStor
     file = await store(files, system, "a.png", PNG)
     first = await system.chat(await system.agent(), "", attachments=(file,))
     await remove_files(system.pool, ObjectStore(system.settings.files_url), [file.file_id])
-    await (await system.go_on(first, "And now?")).until(frames.Completed)
+    await system.continue_chat(first, "And now?")
     assert get_content(system, message=0) == [{"type": "text", "text": "[file a.png was deleted]"}]
 
 
@@ -126,7 +125,7 @@ async def test_a_summary_names_the_files_that_it_replaces(system: World, files: 
     file = await store(files, system, "a.png", PNG)
     first = await system.chat(await system.agent(compaction=SMALL), "See.", attachments=(file,))
     for message in ("And?", "So?"):
-        await (await system.go_on(first, message)).until(frames.Completed)
+        await system.continue_chat(first, message)
     (summary,) = await summaries(system, first)
     assert summary.summary == "They met.\n\nFiles that are not shown any more: a.png."
     assert get_content(system, 2, 0)[0]["type"] == "image"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentchat.bus.commands import erase_conversation, fork_conversation
-from agentchat.contracts import events, frames
+from agentchat.contracts import events
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ForkAnswered, ForkConversation
 from agentchat.conversations.aggregate import forking
@@ -45,8 +45,7 @@ async def test_fork_continues_and_outlives_its_source(system: World) -> None:
     assert await erase_conversation(
         system.bus.rpc, system.account_id, asked.source_id, trace_id=os.urandom(16).hex()
     )
-    later = await system.go_on(source, "Say again?", conversation_id=asked.conversation_id)
-    await later.until(frames.Completed)
+    later = await system.continue_chat(source, "Say again?", conversation_id=asked.conversation_id)
     assert [each["content"][0]["text"] for each in system.calls[-1].messages] == [
         "Which colour?",
         "It is blue.",

@@ -21,8 +21,7 @@ async def test_a_run_goes_on_and_warns_once(
 ) -> None:
     box.unavailable = (UnavailableServer(server=reported, reason="It is down."),)
     system.will(reply_with_calls(("a", "find", "{}")), reply_with("Done."))
-    caller = await system.ask(await system.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
-    await caller.until(frames.Completed)
+    caller = await system.chat(await system.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
     kinds = [type(frame) for frame in caller.frames if not isinstance(frame, frames.Alive)]
     assert kinds[1 : 1 + len(named)] == [frames.WarningFrame] * len(named), "before the text"
     warned = [event for event in await system.events(caller) if isinstance(event, events.WarningRaised)]
@@ -48,7 +47,6 @@ async def test_a_run_fails_if_the_agent_says_so(system: World, box: Toolbox) -> 
 async def test_without_a_missing_server_nothing_is_said(system: World, box: Toolbox) -> None:
     box.unavailable = ()
     system.will(reply_with("Done."))
-    caller = await system.ask(await system.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
-    await caller.until(frames.Completed)
+    caller = await system.chat(await system.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
     assert system.calls[0].system == "Be brief."
     assert not [event for event in await system.events(caller) if isinstance(event, events.WarningRaised)]

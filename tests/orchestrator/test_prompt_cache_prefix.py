@@ -59,8 +59,7 @@ async def test_with_tools_each_call_begins_with_the_whole_call_before(world: Wor
     )
     async with Toolbox(world.bus).open(), world.worker():
         first = await world.chat(await world.agent(system_prompt="Be brief.", **SHOP), "Where is it?")
-        second = await world.go_on(first, "And now?")
-        await second.until(frames.Completed)
+        await world.continue_chat(first, "And now?")
     one, two, three = map(Sent, world.calls)
     assert [one.measure_shared(two), two.measure_shared(three)] == [len(one), len(two)]
     assert one.marks == [one.head - 1, len(one) - 1]
@@ -83,8 +82,7 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
             agent = await world.agent(retrieval=Retrieval(knowledge_base_id=shelf.id))
             asked = await world.chat(agent, "How do I return goods?")
             for question in ("How are tents packed?", "May I return tents?"):
-                following = await world.go_on(asked, question)
-                await following.until(frames.Completed)
+                await world.continue_chat(asked, question)
     one, two, three = map(Sent, world.calls)
     documents = len(two) - 2
     assert b"30 days" in one.pieces[one.head]
@@ -101,7 +99,7 @@ async def test_variables_stand_behind_the_first_breakpoint(system: World) -> Non
         system_prompt="Be brief. Today is {{current_date}}. The customer is {{name}}.", variables=("name",)
     )
     first = await system.chat(agent, "Hello", context={"name": "Ada"})
-    await (await system.go_on(first, "And?", context={"name": "Ada"})).until(frames.Completed)
+    await system.continue_chat(first, "And?", context={"name": "Ada"})
     await system.chat(agent, "Hello", context={"name": "Bob"})
     one, two, three = map(Sent, system.calls[-3:])
     assert one.head == 2
@@ -135,8 +133,7 @@ async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(world: Wo
             old.send(signal.SIGTERM)
             await old.wait_until_ended()
             await first.until(frames.Completed)
-            second = await world.go_on(first, "Really?")
-            await second.until(frames.Completed)
+            await world.continue_chat(first, "Really?")
     one, two, three = map(Sent, world.calls)
     assert [one.measure_shared(two), one.measure_shared(three)] == [len(one), len(one)]
     assert [b"It has shipped." in piece for piece in three.pieces[len(one) :]] == [True, False]

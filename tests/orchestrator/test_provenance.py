@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts import events, frames
+from agentchat.contracts import events
 from agentchat.contracts.values import ToolSpec
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.port import hash_tools
@@ -17,10 +17,8 @@ async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(system: Wor
     system.will(reply_with("one"), reply_with("two"), reply_with("three"))
     agent = await system.agent(system_prompt="You are Bob.")
     first = await system.chat(agent, "Who are you?")
-    second = await system.go_on(first, "Again?")
-    await second.until(frames.Completed)
-    third = await system.go_on(first, "Arr?", prompt="You are a pirate.")
-    await third.until(frames.Completed)
+    await system.continue_chat(first, "Again?")
+    await system.continue_chat(first, "Arr?", prompt="You are a pirate.")
     stored = await system.events(first)
     replies = [event for event in stored if isinstance(event, events.ModelReplied)]
     sent = [call.system for call in system.calls[-3:]]

@@ -36,9 +36,7 @@ async def tools(system: World) -> AsyncIterator[Toolbox]:
 async def record_run(world: World, *answers: Any, **draft: Any) -> Listener:
     """A run that has completed."""
     world.will(*answers)
-    asked = await world.ask(await world.agent(**draft), "Do you have mugs?")
-    await asked.until(frames.Completed)
-    return asked
+    return await world.chat(await world.agent(**draft), "Do you have mugs?")
 
 
 async def build_case(world: World, run: Listener, **changes: Any) -> WhatIf:
@@ -143,8 +141,7 @@ async def test_a_recorded_summary_is_used_again(system: World) -> None:
     system.will(*script)
     agent = await system.agent(compaction=SMALL)
     first = await thread(system, agent, "I am Ada.", "And?")
-    third = await system.go_on(first, "So?")
-    await third.until(frames.Completed)
+    third = await system.continue_chat(first, "So?")
     shown = system.calls[3].body
     case = await build_case(system, third, offered=())
     system.will(reply_with("Done."))

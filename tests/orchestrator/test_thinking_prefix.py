@@ -125,7 +125,7 @@ async def test_list_of_tools_is_recorded_once_in_a_thread(system: World, box: To
     system.will(think(call="a"), think("Done."), think(call="b"), think("Done."), think("No tool."))
     first = await system.chat(await system.agent(**SHOP, parameters=THINKING))
     for question in ("Again", "And now?"):
-        await (await system.go_on(first, question)).until(frames.Completed)
+        await system.continue_chat(first, question)
     replies = [event for event in await system.events(first) if isinstance(event, events.ModelReplied)]
     assert [reply.offered_tools for reply in replies] == [SPECS, None, None, None, None]
 
@@ -136,8 +136,7 @@ async def test_tool_that_was_just_added_is_found(system: World, box: Toolbox) ->
     first = await system.chat(await system.agent(**SHOP, parameters=THINKING))
     new = msgspec.structs.replace(SPECS[0], name="new", tool="new")
     box.specs = (*SPECS, new)
-    caller = await system.go_on(first, "Use the new one.")
-    await caller.until(frames.Completed)
+    await system.continue_chat(first, "Use the new one.")
     assert [question.fresh for question in box.listed] == [False, True]
     assert [request.tool for request in box.requested] == ["new"]
     assert [len(call.body["tools"]) for call in system.calls] == [2, 2, 3, 3]

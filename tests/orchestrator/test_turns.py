@@ -44,8 +44,7 @@ async def test_the_provider_gets_a_pseudonym_of_the_end_user(system: World) -> N
     """The conversation's user, also for a request of the account itself; never the id."""
     system.will(reply_with("Hello."))
     agent = await system.agent()
-    first = await system.ask(agent, user_id="ada@shop.example")
-    await first.until(frames.Completed)
+    first = await system.chat(agent, user_id="ada@shop.example")
     thread: dict[str, Any] = {"conversation_id": first.request.conversation_id, "new_conversation": False}
     await (await system.ask(agent, **thread)).until(frames.Completed)
     await (await system.ask(agent)).until(frames.Completed)
@@ -58,8 +57,7 @@ async def test_the_provider_gets_a_pseudonym_of_the_end_user(system: World) -> N
 async def test_a_conversation_of_another_user_is_not_found(system: World) -> None:
     system.will(reply_with("Hello."))
     agent = await system.agent()
-    first = await system.ask(agent, user_id="ada", title="A parcel", metadata={"channel": "web"})
-    await first.until(frames.Completed)
+    first = await system.chat(agent, user_id="ada", title="A parcel", metadata={"channel": "web"})
     started = (await system.events(first))[0]
     assert isinstance(started, events.ConversationStarted)
     assert (started.user_id, started.title, started.metadata) == ("ada", "A parcel", {"channel": "web"})
@@ -131,8 +129,7 @@ async def test_an_empty_reply_fails_the_run_and_the_conversation_goes_on(system:
     caller = await system.ask(await system.agent())
     failed = await caller.until(frames.Failed)
     assert (failed.code, failed.message) == ("provider_error", "The model provider returned an empty reply.")
-    after = await system.go_on(caller, "And now?")
-    await after.until(frames.Completed)
+    await system.continue_chat(caller, "And now?")
     assert system.calls[3].last_text == "And now?"
 
 

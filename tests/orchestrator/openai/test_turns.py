@@ -44,7 +44,7 @@ async def test_reasoning_goes_back_within_the_run_and_no_further(system: World, 
     )
     first = await system.chat(agent)
     assert system.calls[1].body["messages"][1]["reasoning_content"] == "I should look."
-    await (await system.go_on(first, "And?")).until(frames.Completed)
+    await system.continue_chat(first, "And?")
     assert roles(system) == ["user", "assistant", "tool", "assistant", "user"]
     shown = system.calls[-1].body["messages"]
     assert [message.get("reasoning_content") for message in shown] == [None, "", None, "", None]
@@ -64,7 +64,7 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(system: Worl
         send_chunks(thought, calls(call), chunk(finish="stop"), count_tokens(), DONE),
         send_chunks(text("Found."), chunk(finish="stop"), DONE),
     )
-    await (await system.go_on(first, "And the other?")).until(frames.Completed)
+    await system.continue_chat(first, "And the other?")
     assert roles(system) == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]
     shown = system.calls[-1].body["messages"]
     assert shown[1]["tool_calls"][0]["id"] == shown[2]["tool_call_id"] == "toolu_1"
@@ -72,14 +72,14 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(system: Worl
 
     await system.change_agent(agent, provider="anthropic", parameters={}, provider_key="k")
     system.will(scripted.reply_with("Yes."))
-    await (await system.go_on(first, "Sure?")).until(frames.Completed)
+    await system.continue_chat(first, "Sure?")
     blocks = [block for message in system.calls[-1].body["messages"] for block in message["content"]]
     assert [block["type"] for block in blocks if block["type"] != "text"] == ["tool_use", "tool_result"] * 2
     assert not [block for block in blocks if "provider_data" in block]
 
     await system.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
     system.will(scripted_chat.reply_with("Yes, again."))
-    await (await system.go_on(first, "Really?")).until(frames.Completed)
+    await system.continue_chat(first, "Really?")
     shown = system.calls[-1].body["messages"]
     assert [message.get("tool_calls", [{}])[0].get("extra_content") for message in shown].count(SIGNED) == 1
 
