@@ -36,13 +36,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     (AI_SDK, CONTEXT | PARAMETERS, CONTEXT | PARAMETERS),
     (AG_UI, {"forwardedProps": CONTEXT | PARAMETERS}, CONTEXT | PARAMETERS),
+    (CHAT, {"on_busy": "steer"}, {"on_busy": "steer"}),
     (CHAT, {"context": {}, "parameters": {}}, {"context": None, "parameters": None, "instructions": None}),
 ]
 
 
-def send(client: Client, path: str, message: str, extra: dict[str, Any]) -> "asyncio.Task[Any]":
+def send(client: Client, path: str, message: str, extra: dict[str, Any], **named: str) -> "asyncio.Task[Any]":
     key = client.headers["X-Api-Key"]
-    headers = client.headers if path == CHAT else {"Authorization": f"Bearer {key}"}
+    headers = (client.headers if path == CHAT else {"Authorization": f"Bearer {key}"}) | named
     body = {"message": message} if path == CHAT else make_body(path, client, message)
     url = client.url + path.replace("{agent}", client.headers["X-Agent-Id"])
     return asyncio.create_task(client.http.post(url, json=body | extra, headers=headers))
@@ -58,6 +59,27 @@ async def test_options_reach_the_worker(
     assert {name: getattr(turn.request, name) for name in expected} == expected
     await turn.answer()
     assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, RESPONSES, AI_SDK, AG_UI])
+async def test_header_says_what_a_message_does_to_a_run(client: Client, worker: Worker, path: str) -> None:
+    message = ids.make_id()
+    asked = send(client, path, message, {}, **{"X-On-Busy": "interrupt"})
+    turn = await worker.next(message)
+    assert turn.request.on_busy == "interrupt"
+    await turn.answer()
+    assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize(("extra", "named"), [({"on_busy": "later"}, {}), ({}, {"X-On-Busy": "later"})])
+async def test_what_a_message_may_do_to_a_run_is_named(
+    client: Client, extra: dict[str, Any], named: dict[str, str]
+) -> None:
+    response = await send(client, CHAT, "hi", extra, **named)
+    assert response.status_code == 400
+    (error,) = response.json()["errors"]
+    assert error["field"] in {*extra, *named}
+    assert "one of queue, refuse, interrupt, steer" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(
