@@ -31,7 +31,7 @@ from agentchat.tool_runner.journal import Journal
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.server_pool import ServerPool
 from agentchat.tool_runner.settings import ToolRunnerSettings
-from agentchat.tool_runner.tools.listing import ServerChecker, ToolLister
+from agentchat.tool_runner.tools.listing import ToolLister
 
 DRAIN_SECONDS = 8.0
 _CLOSE_SECONDS = 1.0
@@ -95,12 +95,12 @@ async def _consume(
 ) -> None:
     executor = Executor(bus, agents, servers, journal, DatabaseClock(pool), settings.slots)
     files = FileStore(pool, ObjectStore(settings.files_url))
-    handler = CallHandler(bus, executor, ResultQuota(), files)
+    handler, lister = CallHandler(bus, executor, ResultQuota(), files), ToolLister(agents, servers)
     # The other sides: bus.commands.list_tools and check_tools (orchestrator and administration),
     # administration.admin_authorizations (authorize), gateway.api.oauth_callback (authorized).
     followed = [
-        await bus.rpc.serve(subjects.TOOLS_LIST, SERVICE, ToolLister(agents, servers).answer),
-        await bus.rpc.serve(subjects.TOOLS_CHECK, SERVICE, ServerChecker(agents, servers).answer),
+        await bus.rpc.serve(subjects.TOOLS_LIST, SERVICE, lister.answer_list),
+        await bus.rpc.serve(subjects.TOOLS_CHECK, SERVICE, lister.answer_check),
         await bus.rpc.serve(subjects.TOOLS_AUTHORIZE, SERVICE, links.begin),
         await bus.rpc.serve(subjects.TOOLS_AUTHORIZED, SERVICE, links.finish),
         await bus.traces.follow_cancels(executor.cancel),

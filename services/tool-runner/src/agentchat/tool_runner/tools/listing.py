@@ -27,13 +27,13 @@ _SILENT = "The tool server did not answer in time."
 
 
 class ToolLister:
-    """Answers `chat.tools.list`: reads all servers of an agent version at the same time."""
+    """Lists and checks the tools of an agent version, all its servers at the same time."""
 
     def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
         self._agents = agents
         self._servers = servers
 
-    async def answer(self, data: bytes) -> bytes:
+    async def answer_list(self, data: bytes) -> bytes:
         """Decode a ListTools, return an encoded ToolsListed.
 
         Raises DecodeError, DatabaseUnavailable.
@@ -74,6 +74,37 @@ class ToolLister:
         except TimeoutError:
             return ToolFailed("timeout")
         return [tool for tool in tools.values() if is_allowed(config, tool.name)]
+
+    async def answer_check(self, data: bytes) -> bytes:
+        """Connect to each server again: decode a CheckTools, return an encoded ToolsChecked.
+
+        Raises DecodeError, DatabaseUnavailable.
+        """
+        return wire.encode(await self.check(wire.decode_message(tool_messages.CheckTools, data)))
+
+    async def check(self, request: tool_messages.CheckTools) -> tool_messages.ToolsChecked:
+        """Check all servers of an agent version at the same time. Raises DatabaseUnavailable."""
+        try:
+            servers = await self._agents.load_servers(
+                request.account_id, request.agent_id, request.agent_version
+            )
+        except ToolFailed as failed:
+            return tool_messages.ToolsChecked(servers=(_report_unreadable(failed),))
+        checks = (self._check_server(request.account_id, server) for server in servers)
+        return tool_messages.ToolsChecked(servers=tuple(await asyncio.gather(*checks)))
+
+    async def _check_server(self, account_id: str, config: McpServer) -> tool_messages.ServerCheck:
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                tools, left_out = await self._servers.inspect(account_id, config)
+        except ToolFailed as failed:
+            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_explain(failed))
+        except TimeoutError:
+            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_SILENT)
+        else:
+            found = _build_server_check(config, tools, left_out)
+        return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
 
 
 def is_allowed(config: McpServer, tool: str) -> bool:
@@ -136,45 +167,6 @@ def _fit(name: str) -> str:
 def _append_digest(name: str, source: str) -> str:
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
     return f"{name[: MAX_LENGTH - _DIGEST - 1]}_{digest}"
-
-
-class ServerChecker:
-    """Answers `chat.tools.check`: connects to each server of an agent again."""
-
-    def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
-        self._agents = agents
-        self._servers = servers
-
-    async def answer(self, data: bytes) -> bytes:
-        """Decode a CheckTools, return an encoded ToolsChecked.
-
-        Raises DecodeError, DatabaseUnavailable.
-        """
-        return wire.encode(await self.check(wire.decode_message(tool_messages.CheckTools, data)))
-
-    async def check(self, request: tool_messages.CheckTools) -> tool_messages.ToolsChecked:
-        """Check all servers of an agent version at the same time. Raises DatabaseUnavailable."""
-        try:
-            servers = await self._agents.load_servers(
-                request.account_id, request.agent_id, request.agent_version
-            )
-        except ToolFailed as failed:
-            return tool_messages.ToolsChecked(servers=(_report_unreadable(failed),))
-        checks = (self._check_server(request.account_id, server) for server in servers)
-        return tool_messages.ToolsChecked(servers=tuple(await asyncio.gather(*checks)))
-
-    async def _check_server(self, account_id: str, config: McpServer) -> tool_messages.ServerCheck:
-        began = time.perf_counter()
-        try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                tools, left_out = await self._servers.inspect(account_id, config)
-        except ToolFailed as failed:
-            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_explain(failed))
-        except TimeoutError:
-            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_SILENT)
-        else:
-            found = _build_server_check(config, tools, left_out)
-        return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
 
 
 def _build_server_check(
