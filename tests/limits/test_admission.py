@@ -6,9 +6,9 @@ from typing import Protocol, TypeAlias
 
 import pytest
 
-from agentchat.limits import Admission, Limiter, Quota
+from agentchat.limits import Admission, Limiter
 from agentchat.limits.local_limiter import LocalLimiter
-from tests.limits.given import make_id
+from tests.limits.given import Quota, make_id
 
 
 class Admit(Protocol):

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import pytest
 from redis.asyncio import Redis
 
-from agentchat.limits import Limiter, Quota
-from tests.limits.given import make_id
+from agentchat.limits import Limiter
+from tests.limits.given import Quota, make_id
 
 Read: TypeAlias = Callable[[str, Quota], Awaitable[int | None]]
 

@@ -10,8 +10,8 @@ import uvloop
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 
-from agentchat.limits import Limiter, Quota
-from tests.limits.given import make_id
+from agentchat.limits import Limiter
+from tests.limits.given import Quota, make_id
 
 BOUND = 15.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from agentchat.limits import Limiter, Quota
-from tests.limits.given import make_id
+from agentchat.limits import Limiter
+from tests.limits.given import Quota, make_id
 
 
 @pytest.fixture

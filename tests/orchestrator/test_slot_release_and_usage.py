@@ -10,7 +10,8 @@ from redis.asyncio import Redis
 from agentchat.contracts import frames
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import RUN_SECONDS
-from agentchat.limits import Limiter, Quota
+from agentchat.limits import Limiter
+from tests.limits.given import Quota
 from tests.orchestrator.given import Listener, World, format_time_ago
 from tests.orchestrator.scripted import Answer, break_off, fail_with, is_holding, reply_with, reply_with_calls
 

@@ -1,10 +1,10 @@
 """Limit what an account may do at a time: requests a minute, and concurrent runs.
 
-`Limiter` decides in one round trip to Redis, by Redis' clock; while Redis is away, each process decides by
-itself. Redis keeps nothing that is needed for longer than a slot's lease.
+`Limiter` decides in one round trip to Redis, by Redis' clock; while Redis is away, each process limits the
+rates by itself. Redis keeps nothing that is needed for longer than a slot's lease.
 """
 
 from agentchat.limits.limiter import Limiter
-from agentchat.limits.quota import Admission, Counts, PlanLimits, Quota
+from agentchat.limits.quota import Admission, Counts, PlanLimits
 
-__all__ = ["Admission", "Counts", "Limiter", "PlanLimits", "Quota"]
+__all__ = ["Admission", "Counts", "Limiter", "PlanLimits"]

@@ -26,15 +26,6 @@ class PlanLimits(Protocol):
         """Return the number of runs at a time of each end user."""
 
 
-class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """PlanLimits as plain values."""
-
-    requests_per_minute: int | None = None
-    concurrent_runs: int | None = None
-    user_requests_per_minute: int | None = None
-    user_concurrent_runs: int | None = None
-
-
 class Rate(msgspec.Struct, frozen=True):
     """A rate of requests a minute, evenly spread, with `burst` of them at once."""
 
