@@ -23,7 +23,7 @@ from agentchat.contracts import http
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.gateway.admin.admin_token import ROUTE, may_administer
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
-from agentchat.gateway.http.pagination import decode_cursor, encode_cursor, make_wrong_cursor
+from agentchat.gateway.http.pagination import decode_position, encode_next_cursor
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.request_context import JsonRequest, decode_slashes
 
@@ -172,11 +172,10 @@ async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> 
     if isinstance(found, AsyncIterator):
         return stream_lines(found)
     if isinstance(found, Page):
-        cursor = None if found.after is None else encode_cursor(found.after.encode())
         counted = (
             {} if found.total is None else {"total": found.total, "is_total_exact": found.is_total_exact}
         )
-        found = {"data": found.items, "next_cursor": cursor, **counted}
+        found = {"data": found.items, "next_cursor": encode_next_cursor(found.after), **counted}
     elif isinstance(found, tuple):
         found = {"data": found}
     return Response(found, status_code=status)
@@ -198,22 +197,10 @@ def _check_parameter(each: Parameter, value: Any) -> Any:
     if each.required and value is None:
         raise build_field_refusal(each.name, "This parameter is required.")
     if each.argument == "after" and value is not None:
-        return _read_position(value)
+        return decode_position(value, str)
     if isinstance(value, str) and (not value or "\x00" in value):
         raise build_field_refusal(each.name, "This must be a text that is not empty and holds no NUL.")
     return value
-
-
-def _read_position(cursor: str) -> str | None:
-    if not cursor:
-        return None
-    try:
-        position = decode_cursor(cursor).decode()
-    except UnicodeDecodeError:
-        raise make_wrong_cursor() from None
-    if not position or "\x00" in position:
-        raise make_wrong_cursor()
-    return position
 
 
 def _read_path_part(each: Parameter, text: str) -> Any:

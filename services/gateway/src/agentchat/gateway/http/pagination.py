@@ -40,8 +40,10 @@ def take_first_page(
 
 
 def encode_next_cursor(position: object) -> str | None:
-    """Return the cursor of the page after `position`; None for None."""
-    return None if position is None else encode_cursor(msgspec.json.encode(position))
+    """Return the cursor of the page after `position`, in a form that callers do not read; None for None."""
+    if position is None:
+        return None
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).rstrip(b"=").decode()
 
 
 def decode_position(cursor: str | None, kind: Any) -> Any:
@@ -51,26 +53,9 @@ def decode_position(cursor: str | None, kind: Any) -> Any:
     """
     if not cursor:
         return None
-    data = decode_cursor(cursor).replace(b"\\u0000", b"?")  # no position holds NUL
     try:
-        return msgspec.json.decode(data, type=kind)
+        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        return msgspec.json.decode(data.replace(b"\\u0000", b"?"), type=kind)  # no position holds NUL
     except (ValueError, RecursionError, msgspec.DecodeError):
-        raise make_wrong_cursor() from None
-
-
-def encode_cursor(position: bytes) -> str:
-    """Encode a position so that callers do not read it."""
-    return base64.urlsafe_b64encode(position).rstrip(b"=").decode()
-
-
-def decode_cursor(cursor: str) -> bytes:
-    """Decode a cursor. Raises Refusal: 400 if `encode_cursor` cannot have made it."""
-    try:
-        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-    except ValueError:
-        raise make_wrong_cursor() from None
-
-
-def make_wrong_cursor() -> Exception:
-    """Build the refusal of a cursor."""
-    return build_field_refusal("cursor", "This is not a cursor that the service has given out.")
+        message = "This is not a cursor that the service has given out."
+        raise build_field_refusal("cursor", message) from None
