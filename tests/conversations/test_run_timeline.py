@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.events import Event
+from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import fold
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import LogEntry
@@ -17,6 +18,7 @@ from tests.conversations.given import (
     begin,
     build_conversation_started,
     build_held_call,
+    build_model_replied,
     build_run_cancelled,
     build_run_started,
     build_tool_called,
@@ -121,3 +123,10 @@ def test_a_long_wait_for_a_person_is_drawn_short() -> None:
     assert found.place(9000) == pytest.approx(14 / 24 * AXIS, abs=1)
     assert len(found.breaks) == 1
     assert (model.sent, model.version, tool.began, open_model.state) == (3, 4, 9000, "running")
+
+
+def test_a_bar_names_the_model_that_its_tokens_are_of() -> None:
+    lost = events.ReplyLost(trace_id=trace(), at=LATER, round=1, usage=Usage(output_tokens=3), model="first")
+    replied = replace(build_model_replied([], stop_reason="end_turn"), model="second")
+    found = build_from_log(build_conversation_started(), *begin(), lost, replied)
+    assert [bar.model for bar in found.bars if bar.usage] == ["first", "second"]

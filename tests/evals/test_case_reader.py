@@ -312,7 +312,7 @@ def test_what_cannot_be_a_case_is_named_and_nothing_is_added(
         (["collect", "-o", "{}"], "name the agent whose runs are collected by --agent"),
         (["collect", "-o", "{}", "--agent", "nobody"], "no such agent: nobody"),
         (["collect", "-o", "{}", "--agent", "a", "--end", "lost"], "--end: 'lost' is not one of"),
-        (["collect", "-o", "{}", "--agent", "a", "--cost", "1"], "--cost needs --prices"),
+        (["collect", "-o", "{}", "--agent", "a", "--prices", "{}/none"], "cannot be read"),
         (["collect", "-o", "{}", "--agent", "a", "--from", "soon"], "--from: 'soon' is not a time"),
         (["add", "{}", FAILED], "is not a suite (no suite.yaml)"),
         (["sync", "{}"], "is not a suite (no suite.yaml)"),

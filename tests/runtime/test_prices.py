@@ -17,6 +17,8 @@ def test_list_prices_are_those_of_the_day() -> None:
     for day, cost in (("2026-10-06", 12.2), ("2026-10-07", 12.1)):
         assert prices.compute_cost("claude-sonnet-5-5", USED, f"{day}T23:00:00Z") == pytest.approx(cost)
     assert all(prices.compute_cost(model, USED) for model in prices.models)
+    assert prices.has_price("demo-shop-1?delay_ms=10")
+    assert not prices.has_price("unknown?delay_ms=10")
 
 
 @pytest.mark.parametrize(

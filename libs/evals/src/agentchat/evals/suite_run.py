@@ -82,7 +82,7 @@ class SuiteRun:
         self._dataset = self._build_dataset()
         if any(isinstance(each, LLMJudge) for each in self._dataset.evaluators):
             _choose_judge(suite.settings.judge)
-        if suite.settings.budget.money is not None and answering.answering_model not in prices.models:
+        if suite.settings.budget.money is not None and not prices.has_price(answering.answering_model):
             missing = f"budget.money needs a price table that has {answering.answering_model} (--prices)"
             raise UnfitSuite(SETTINGS, missing)
 

@@ -59,8 +59,13 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             total += (amount or 0.0) * tokens
         return total / _MILLION
 
+    def has_price(self, model: str) -> bool:
+        """Return True if the table has a price of the model, now or later."""
+        return self._find_price(model, None) is not None
+
     def _find_price(self, model: str, at: str | None) -> Price | None:
-        found = self.models.get(model, [])
+        # The offline model's names may have a query, such as `demo-shop-1?delay_ms=10`.
+        found = self.models.get(model) or self.models.get(model.partition("?")[0], [])
         begun = [
             each
             for each in ([found] if isinstance(found, Price) else found)

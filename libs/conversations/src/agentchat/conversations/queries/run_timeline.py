@@ -46,7 +46,7 @@ class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
 
     `ended` is None while it lasts. `version` is that of the event that ends it, or of the one that began it.
     `sent` is that of the event that requested it. `note` describes the outcome in words of the log: a stop
-    reason, who decided.
+    reason, who decided. `model` is the one that `usage` is of, None for the run's.
     """
 
     version: int
@@ -57,6 +57,7 @@ class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
     ended: float | None
     state: BarState = "done"
     usage: Usage | None = None
+    model: str | None = None
     round: int | None = None
     note: str = ""
 
@@ -170,14 +171,18 @@ def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
             yield replace(bar, note=f"{len(event.sources)} found")
         case events.ContextCompacted() as event:
             bar = _build_bar(before, moment, "compaction", "summary")
-            yield replace(bar, usage=event.usage, note=f"of all up to event {event.through_version}")
+            note = f"of all up to event {event.through_version}"
+            yield replace(bar, usage=event.usage, model=event.model, note=note)
         case events.ModelReplied() as event:
             bar = _build_bar(before, moment, "model", f"model {event.round}")
-            yield replace(bar, usage=event.usage, round=event.round, note=event.stop_reason)
+            yield replace(
+                bar, usage=event.usage, model=event.model, round=event.round, note=event.stop_reason
+            )
         case events.WarningRaised(code="model_changed") as event:
             bar = _build_bar(before, moment, "lost", "model changed")
             note = f"{event.message} It is {event.subject}."
-            yield replace(bar, usage=event.usage, note=note, state="failed")
+            model = event.failed_model or None
+            yield replace(bar, usage=event.usage, model=model, note=note, state="failed")
         case events.WarningRaised() as event:
             bar = _build_bar(moment, moment, "lost", "warning")
             yield replace(bar, note=event.message, state="failed")
@@ -189,7 +194,8 @@ def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
         case events.ReplyLost() as event:
             bar = _build_bar(before, moment, "lost", "given up")
             note = "the worker stopped; another one repeats it"
-            yield replace(bar, usage=event.usage, round=event.round, note=note, state="failed")
+            model = event.model or None
+            yield replace(bar, usage=event.usage, model=model, round=event.round, note=note, state="failed")
         case _:
             pass
 

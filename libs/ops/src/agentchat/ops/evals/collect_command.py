@@ -38,7 +38,7 @@ from agentchat.ops.errors import RefusedError, SetupError
 from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
 from agentchat.ops.printing import build_progress
 from agentchat.ops.replay.what_if_command import load_prices, parse_end_option
-from agentchat.runtime.prices import Prices
+from agentchat.runtime.prices import SETTING
 
 
 class CollectedCases(msgspec.Struct, kw_only=True):
@@ -79,7 +79,8 @@ def collect(
         float | None, typer.Option(min=0, help="Runs that cost so much or more, by --prices.")
     ] = None,
     prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models.")
+        Path | None,
+        typer.Option(metavar="FILE", help=f"JSON file with model prices; {SETTING} or list prices if unset."),
     ] = None,
     sample: Annotated[
         int | None, typer.Option(min=1, max=MOST, help="So many: of each kind a share, of a rare one all.")
@@ -99,8 +100,6 @@ def collect(
 
     Exit code 1: some runs could not be collected; they are reported.
     """
-    if cost is not None and prices is None:
-        raise SetupError("--cost needs --prices, a file with the prices of models")
     wanted = CaseFilter(
         agent_id=agent and agent.lower(),
         since=parse_time_option("--from", since),
@@ -111,7 +110,7 @@ def collect(
         text=text,
         cost=cost,
     )
-    table = Prices() if prices is None else load_prices(prices)
+    table = load_prices(prices)
     is_there = (output / SETTINGS).exists()
     if not is_there and agent is None:
         raise SetupError(f"{output} has no {SETTINGS}: name the agent whose runs are collected by --agent")

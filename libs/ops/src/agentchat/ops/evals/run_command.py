@@ -38,7 +38,7 @@ from agentchat.ops.evals.report_command import (
 from agentchat.ops.evals.suite_folder import SuiteFolder, open_suite, translate_suite_errors
 from agentchat.ops.evals.sync_command import find_erased
 from agentchat.ops.replay.what_if_command import load_prices
-from agentchat.runtime.prices import Prices
+from agentchat.runtime.prices import SETTING
 
 STOPPED = "stopped; what was answered is kept, and the next run does not pay for it again"
 
@@ -64,7 +64,8 @@ def run(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Another model than the version's.")] = None,
     prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models, to compute the cost.")
+        Path | None,
+        typer.Option(metavar="FILE", help=f"JSON file with model prices; {SETTING} or list prices if unset."),
     ] = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, max=100, help="Runs of each case; else the suite's.")
@@ -96,7 +97,7 @@ def run(
     with translate_suite_errors():
         cases = read_cases(found.cases)
     text = None if prompt is None else read_file(prompt)
-    table = Prices() if prices is None else load_prices(prices)
+    table = load_prices(prices)
 
     async def work(admin: Admin) -> tuple[SuiteRun, list[CaseResult]]:
         with translate_suite_errors(), translate_errors():
@@ -133,7 +134,7 @@ def run(
         printing.print_json({**spent, "cached": session.cached, "results": str(path), "verdict": decided})
     else:
         print_verdict(decided)
-    cost = f", {session.money:.4f} {table.currency}".rstrip() if table.models else ""
+    cost = f", {session.money:.4f} {table.currency}".rstrip() if session.money else ""
     kept = f", {format_count(session.cached, 'answer')} paid for before" if session.cached else ""
     printing.print_note(f"{format_count(session.tokens, 'token')}{cost}{kept}; {path}")
     if decided.exit_code:

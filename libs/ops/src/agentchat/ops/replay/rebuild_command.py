@@ -1,6 +1,5 @@
 """`agentchat replay rebuild` and `verify`: rebuild read models from the log, or compare them with it."""
 
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,12 +23,10 @@ from agentchat.conversations.projections.rebuild_read_models import (
 from agentchat.ops import connections, printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import NoneSuchError
-from agentchat.ops.environment import get_variable
 from agentchat.ops.errors import SetupError
 from agentchat.ops.printing import build_progress, warn
+from agentchat.ops.replay.what_if_command import load_prices
 from agentchat.runtime.postgres import Pool, open_pool
-from agentchat.runtime.prices import SETTING, load_prices
-from agentchat.runtime.settings import SettingsError
 
 T = TypeVar("T")
 Work = Callable[[Pool, Log, Sequence[Projection], RebuildProgress], Awaitable[T]]
@@ -43,11 +40,7 @@ VerifiedNames = Annotated[
 
 def choose_projections(names: Sequence[str]) -> list[Projection]:
     """Return the read models of these names, or all if there are none. Raises SetupError."""
-    try:
-        prices = load_prices(get_variable(os.environ, SETTING))
-    except SettingsError as error:
-        raise SetupError(str(error)) from None
-    known = {each.name: each for each in build_projections(prices)}
+    known = {each.name: each for each in build_projections(load_prices(None))}
     for name in names:
         if name not in known:
             raise SetupError(f"unknown read model {name!r}; choose from {', '.join(known)}")

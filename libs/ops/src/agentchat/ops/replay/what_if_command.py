@@ -1,5 +1,6 @@
 """`agentchat replay what-if`: replay recorded runs with another version, model or prompt, and compare."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,10 +24,13 @@ from agentchat.evals.text_diff import diff_runs
 from agentchat.ops import connections, printing
 from agentchat.ops.admin.arguments import parse_time_option, read_file
 from agentchat.ops.admin.options import AsJson
+from agentchat.ops.environment import get_variable
 from agentchat.ops.errors import RefusedError, SetupError
 from agentchat.ops.output import clean
 from agentchat.ops.printing import build_progress
-from agentchat.runtime.prices import Prices, UnreadablePrices, read_prices
+from agentchat.runtime.prices import SETTING, Prices, UnreadablePrices, read_prices
+from agentchat.runtime.prices import load_prices as load_service_prices
+from agentchat.runtime.settings import SettingsError
 
 _MOST_PROMPT = 65_536
 
@@ -67,7 +71,8 @@ def run_what_if(
         typer.Option("--tag", metavar="KEY=VALUE", help="Runs of conversations with this metadata."),
     ] = None,
     prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON file with model prices, to compute the cost.")
+        Path | None,
+        typer.Option(metavar="FILE", help=f"JSON file with model prices; {SETTING} or list prices if unset."),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Runs at a time.")] = 4,
     timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds for each run.")] = 120.0,
@@ -107,7 +112,7 @@ def run_what_if(
         ),
     )
     prompt = None if prompt_file is None else _read_prompt(prompt_file)
-    table = None if prices is None else load_prices(prices)
+    table = load_prices(prices)
 
     async def replay_chosen_runs(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
         found, chosen = await _find_version_and_runs(admin, agent, version, choice)
@@ -122,7 +127,7 @@ def run_what_if(
             task = bar.add_task("", total=len(chosen))
             done = await replay(
                 *(admin.need_bus(), Log(admin.pool), candidate, chosen),
-                prices=table or Prices(),
+                prices=table,
                 seconds=timeout,
                 at_once=concurrency,
                 on_done=lambda: bar.advance(task),
@@ -176,11 +181,11 @@ def parse_end_option(given: list[str] | None) -> tuple[str, ...]:
     return tuple(given or ())
 
 
-def load_prices(path: Path) -> Prices:
-    """Read a price table. Raises SetupError."""
+def load_prices(path: Path | None) -> Prices:
+    """Read a price table; without a path that of the services, or the list prices. Raises SetupError."""
     try:
-        return read_prices(path)
-    except UnreadablePrices as error:
+        return load_service_prices(get_variable(os.environ, SETTING)) if path is None else read_prices(path)
+    except (SettingsError, UnreadablePrices) as error:
         raise SetupError(str(error)) from None
 
 
@@ -196,20 +201,14 @@ _MESSAGE_CHARACTERS = 60
 
 
 def _print_table(
-    agent: Agent, summary: Summary, done: Sequence[ComparedRun], prices: Prices | None, *, diff: bool
+    agent: Agent, summary: Summary, done: Sequence[ComparedRun], prices: Prices, *, diff: bool
 ) -> None:
     """Print recorded and replayed figures of each run as a table, what differs, and a summary."""
     headings = ["TRACE ID", "TOOLS", "ANSWER", "MISSED", "TOKENS", "COST", "SECONDS", "MESSAGE"]
-    rows = [_build_row(each) for each in done]
-    if prices is None:
-        cost = headings.index("COST")
-        headings.pop(cost)
-        for row in rows:
-            row.pop(cost)
-    printing.print_table(headings, rows)
+    printing.print_table(headings, [_build_row(each) for each in done])
     for each in done:
         _print_details(each, diff=diff)
-    sys.stdout.write(f"{_summarize(agent, summary, prices.currency if prices else '')}\n")
+    sys.stdout.write(f"{_summarize(agent, summary, prices.currency)}\n")
     printing.print_note("the model was called; nothing was stored, published or counted against limits")
 
 
