@@ -46,7 +46,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ramp(self) -> float:
-        """Seconds over which the streams begin."""
+        """Seconds within which the streams begin, evenly."""
         return self.chats / 250 if self.spacing_ms else 0.0
 
     @property
@@ -76,7 +76,7 @@ QUICK = (
 
 
 def main() -> None:
-    """Measure and print. An error is one line on stderr."""
+    """Measure and print the tables. Errors are one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Compare the service with baselines."
     )

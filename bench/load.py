@@ -1,7 +1,7 @@
 """The load generator: concurrent streams over HTTP/1.1, in a process of its own.
 
-It knows this of the wire: a stream of events, chunked, of which those that carry text hold numbers
-(`bench.upstream.DELTA`), and `"type":"done"` at the end of a good stream.
+It expects a chunked stream of events: those with text hold numbers (`bench.upstream.DELTA`), and a good
+stream ends with `"type":"done"`.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Reply(msgspec.Struct):
 
     @property
     def failed(self) -> str | None:
-        """Return the status, and the error's code where it has one, of an answer that is not complete."""
+        """Return the status, and the error's code if it has one, of an answer that is not complete."""
         if self.status == 200 and self.done and self.first:
             return None
         code = _CODE.search(self.head + self.tail)

@@ -1,9 +1,9 @@
-"""A provider that costs next to nothing: Anthropic's Messages wire, streamed from bytes made beforehand.
+"""A provider that costs next to nothing: Anthropic's Messages wire, streamed from prepared bytes.
 
 `python -m bench.upstream` prints its port. The model's name says what comes, as
 `lean?deltas=500&delay_ms=10`: `deltas` numbered ones (20), each `delay_ms` after the one before (0: all in
 one write), after one call of the tool whose name ends with `tool`, if the request has no tool result yet.
-Nothing else of a request is looked at.
+The rest of a request is ignored.
 """
 
 import asyncio

@@ -68,7 +68,7 @@ _TEXT = b'"text_delta"'
 
 
 def stream_with_aiohttp(base_url: str) -> Stream:
-    """Only the lines that carry text are decoded."""
+    """Stream with aiohttp, and decode only the lines that carry text."""
     sessions: list[aiohttp.ClientSession] = []
     headers = {"x-api-key": "lean", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 

@@ -30,7 +30,7 @@ _INSIDE = Path(__file__).parent / "inside"
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """A running stack whose work is counted."""
+    """A running stack, with counters of its work."""
 
     stack: RunningStack
     valkey_url: str
@@ -123,7 +123,7 @@ def find_nats_monitor(pid: int) -> str:
 
 
 async def read_nats_counts(monitor: str) -> dict[str, int]:
-    """Messages that clients sent, that they were sent, and that streams stored, by stream."""
+    """Read how many messages clients sent and received, and how many each stream stored."""
     about, streams = await asyncio.gather(
         *(asyncio.to_thread(fetch_json, f"{monitor}/{page}") for page in ("varz", "jsz?streams=1&accounts=1"))
     )

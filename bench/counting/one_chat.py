@@ -35,7 +35,7 @@ _SETTLED_SECONDS = 10.0
 _CONVERSATION = re.compile(rb'"conversation_id":"([^"]+)"')
 
 HELD = ("statements.", "postgres.", "nats.", "redis.", "tasks.")
-"""What a test holds. Of the rest, printed alone, a busy machine adds one or two."""
+"""The counts that a test checks. The others are only printed, since a busy machine adds one or two."""
 
 Counts = dict[str, int]
 Statement = tuple[str, str]
@@ -97,7 +97,7 @@ class _Counter:
         return compute_cost(counts, statements)
 
     async def _read_settled(self) -> tuple[Counts, Logged]:
-        """The counters, and what was logged since the last time, when no run has anything left to be done."""
+        """Return the counters and the new log lines once no run has work left."""
         await self.wait_until(_HAS_ENDED)
         await self.wait_until(_IS_PROJECTED)
         logged = self._log.read_next()

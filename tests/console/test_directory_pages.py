@@ -123,7 +123,7 @@ async def test_a_user_is_shown_and_deleted(browser: Browser, account: str, stora
     going = await browser.submit(kept.text, typed=user)
     assert "Being deleted 1 conversation left" in extract_text(going.text)
     assert 'class="danger"' not in going.text, "it is asked for once"
-    assert "There is no such user" in await browser.open_page(f"{path}?user_id=nobody")
+    assert "No such user" in await browser.open_page(f"{path}?user_id=nobody")
 
 
 async def test_days_that_delete_conversations_are_confirmed(

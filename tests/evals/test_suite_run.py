@@ -110,7 +110,7 @@ async def test_each_case_has_its_scores(worker: Worker, suite: Suite) -> None:
     assert found.before["completed"] == found.after["completed"] == 1
     assert found.before["ToolCalls"] == 1
     assert found.after["ToolCalls"] == 0
-    assert found.reasons["ToolCalls"].startswith("also get_order")
+    assert found.reasons["ToolCalls"].startswith("extra call: get_order")
     assert found.compared is not None
     assert found.compared.after.content == "Yes."
 

@@ -120,7 +120,7 @@ def _parse_tag(text: str | None) -> dict[str, str]:
 
 
 async def list_deletions(admin: Admin) -> tuple[UnfinishedErasure, ...]:
-    """List deleted conversations of which rows or copies are still to be removed, the largest first.
+    """List deleted conversations with rows or copies left to remove, the largest first.
 
     100 at most. No reader sees them. Raises Unavailable.
     """

@@ -104,7 +104,7 @@ async def write(conn: Connection, actor: str, kind: str, before: S, given: Mappi
     """Give a row of this kind the values `given`, with audit rows of the fields that change; returns it.
 
     Its first field is its id, the others are named as their columns are. Being disabled or enabled has an
-    audit row of its own. Nothing is written where nothing changes.
+    audit row of its own. Nothing is written if nothing changes.
     """
     after = msgspec.structs.replace(before, **given)
     names = [name for name in after.__struct_fields__ if getattr(before, name) != getattr(after, name)]

@@ -2,7 +2,7 @@
 
 A playground conversation is one of the account's, and its runs are like all others: stored, limited, counted,
 sent to webhooks. They have the form `playground`, and the conversation the metadata `playground`, so that
-everybody sees what it is. A conversation with anybody else's message is never gone on with, only forked.
+everybody sees what it is. A conversation with anybody else's message is only forked, never continued.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ async def send_message(admin: Admin, agent_id: str, new: NewMessage) -> RunRefer
 async def cancel(admin: Admin, conversation_id: str) -> RunReference:
     """Cancel the run of a conversation that is under way, or waits for a person.
 
-    Raises NotFound, Conflict where there is none, Unavailable.
+    Raises NotFound, Conflict if there is none, Unavailable.
     """
     conversation_id, log = parse_id("conversation", conversation_id), Log(admin.pool)
     bus = admin.need_bus()

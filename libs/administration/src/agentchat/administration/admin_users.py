@@ -52,7 +52,7 @@ async def get(admin: Admin, account_id: str, user: OfUser) -> UserDetails:
 async def export(admin: Admin, account_id: str, user: OfUser) -> AsyncIterator[ExportLine]:
     """Export all that the service has of an end user, as JSON Lines. Raises NotFound, Unavailable.
 
-    The last line is an ExportEnd: without it the export is incomplete. The audit log has the account alone.
+    The last line is an ExportEnd: without it the export is incomplete. The audit log names only the account.
     """
     account = await admin_accounts.get(admin, account_id)
     found = await _find(admin, account.id, user)
@@ -64,7 +64,7 @@ async def export(admin: Admin, account_id: str, user: OfUser) -> AsyncIterator[E
 async def delete(admin: Admin, account_id: str, user: OfUser, *, dry_run: DryRun = False) -> Deletion:
     """Delete an end user: the projector erases the conversations; calling this again tells what is left.
 
-    The audit log has the account alone. Raises NotFound, Unavailable.
+    The audit log names only the account. Raises NotFound, Unavailable.
     """
     account = await admin_accounts.get(admin, account_id)
     with translate_errors():

@@ -11,20 +11,21 @@ Limit = Annotated[int, Meta(ge=1, le=MOST_PAGE, description="How many at most.")
 Force = Annotated[bool, Meta(description="Delete it with what hangs on it, and although it is in use.")]
 DryRun = Annotated[bool, Meta(description="Change nothing; show what would go.")]
 WithLines = Annotated[bool, Meta(description="With `lines` by day, agent and model.")]
-OfAccount = Annotated[str, Meta(description="Those of this account alone.")]
+OfAccount = Annotated[str, Meta(description="Only those of this account.")]
 OfUser = Annotated[str, Meta(min_length=1, description="The end user, as X-User-Id named it.")]
 OrderOfUsers = Annotated[
     Literal["last_active_at", "tokens", "conversations"],
     Meta(description="What the list is sorted by, the greatest first."),
 ]
-OfConversation = Annotated[str, Meta(description="Those of this conversation alone.")]
+OfConversation = Annotated[str, Meta(description="Only those of this conversation.")]
 OfAgent = Annotated[str, Meta(description="Those that this agent has answered in.")]
 Since = Annotated[str, Meta(description="In which something was said then or later: ISO 8601, UTC.")]
 RunsSince = Annotated[
     str, Meta(description="Runs that were requested then or later: ISO 8601, UTC; without it of 30 days.")
 ]
 Compared = Annotated[
-    int, Meta(ge=1, le=2**31 - 1, description="The version that is judged; the newest with a share if unset.")
+    int,
+    Meta(ge=1, le=2**31 - 1, description="The version that is compared; the newest with a share if unset."),
 ]
 Against = Annotated[
     int, Meta(ge=1, le=2**31 - 1, description="With which; that with the largest share if unset.")
@@ -45,7 +46,7 @@ SortBy = Annotated[
 OfState = Annotated[str, Meta(description="In this state: running, completed, failed or cancelled.")]
 OfCode = Annotated[str, Meta(min_length=1, description="Failed with this error code.")]
 OfModel = Annotated[str, Meta(min_length=1, description="Answered by this model.")]
-OfAgentOfRun = Annotated[str, Meta(description="Those of this agent alone.")]
+OfAgentOfRun = Annotated[str, Meta(description="Only those of this agent.")]
 OfVersion = Annotated[int, Meta(ge=1, le=2**31 - 1, description="Of this version of the agent.")]
 ActiveSince = Annotated[str, Meta(description="That ended then or later, or are open: ISO 8601, UTC.")]
 ActiveUntil = Annotated[str, Meta(description="That ended before then: ISO 8601, UTC.")]
@@ -71,7 +72,9 @@ SearchText = Annotated[
         ),
     ),
 ]
-OfStatus = Annotated[str, Meta(description="Such alone: pending, approved, denied, expired or cancelled.")]
+OfStatus = Annotated[
+    str, Meta(description="Only those with this status: pending, approved, denied, expired or cancelled.")
+]
 Month = Annotated[
     str, Meta(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$(?!\n)", description="UTC; without it the current one.")
 ]
@@ -83,4 +86,6 @@ TopK = Annotated[int, Meta(ge=1, le=50, description="How many passages at most."
 WithDays = Annotated[
     int, Meta(ge=1, le=36_500, description="With so many days instead, as a preview; nothing changes.")
 ]
-OfDelivery = Annotated[str, Meta(description="Such alone: waiting, delivered, failed or erased.")]
+OfDelivery = Annotated[
+    str, Meta(description="Only those with this status: waiting, delivered, failed or erased.")
+]

@@ -160,7 +160,7 @@ class Feed:
     async def publish_events(self, events: Sequence[FeedEvent], end: FeedEnd) -> FeedEnd:
         """Append events after `end` in one write; return the new end.
 
-        Each event states its place and the event before it. Both are needed: with the place alone, an event
+        Each event states its place and the event before it. Both are needed: with only the place, an event
         whose predecessor was refused could be accepted, because the message in the predecessor's place has
         made the sequence right. So the last event is accepted only if all are, and only the last is
         acknowledged. That takes a third of the CPU time of an acknowledgement for each, measured.

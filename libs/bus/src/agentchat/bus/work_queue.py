@@ -52,7 +52,7 @@ class Acknowledgements:
             self._sending = asyncio.create_task(self._send_later())
 
     async def send(self) -> None:
-        """Send what is held. If the server does not read one in time, it delivers that message again."""
+        """Send the held acknowledgements. If NATS does not read one in time, it redelivers the message."""
         held, self._held = self._held, []
         for message in held:
             with contextlib.suppress(*_AWAY):

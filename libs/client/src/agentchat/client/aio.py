@@ -214,7 +214,7 @@ class AsyncAgentChat:
     async def cancel(self, trace_id: str) -> None:
         """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved.
 
-        Raises NotFound where the account has no such run, Conflict where it has ended.
+        Raises NotFound if the account has no such run, Conflict if it has ended.
         """
         await self._sender.fetch(build_cancel_call(trace_id))
 
@@ -249,7 +249,7 @@ class AsyncAgentChat:
         decided; it is recorded, not verified.
 
         After the last decision that it waits for, the run continues: read it by `events`. The same decision
-        again is no error. Raises NotFound, Conflict where another decision was made, InvalidRequest where the
+        again is no error. Raises NotFound, Conflict if another decision was made, InvalidRequest if the
         input does not match or it is too late.
         """
         body = omit_none(
@@ -384,7 +384,7 @@ class AsyncChatStream(ReplyReader):
         return await anext(self._events)
 
     async def cancel(self) -> None:
-        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict where it has ended."""
+        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict if it has ended."""
         await self._cancel()
 
     async def aclose(self) -> None:

@@ -36,7 +36,7 @@ _USER_AGENT = f"agentchat-client/{version('agentchat-client')}"
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """One request without the base address and the key. All attempts share it, and so its Idempotency-Key.
 
-    file: The name and the content of a file, which are sent as a form in the place of a body.
+    file: The name and the content of a file, which are sent as a form instead of a body.
     silent: The service sends nothing until the response is complete.
     repeatable: Sending it twice does no harm. A call that is not is retried only if it was rate-limited.
     """

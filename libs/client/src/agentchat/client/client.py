@@ -61,7 +61,7 @@ class ChatStream(ReplyReader):
         return next(self._each)
 
     def cancel(self) -> None:
-        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict where it has ended."""
+        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict if it has ended."""
         run(self._cancel())
 
     def close(self) -> None:

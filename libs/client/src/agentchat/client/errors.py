@@ -91,7 +91,7 @@ class ChatError(AgentChatError):
 class StreamInterrupted(AgentChatError):
     """The stream was cut. It is not resumed: the run continues, and its reply is in the conversation.
 
-    `conversation_id` is None where the stream ended before its first event.
+    `conversation_id` is None if the stream ended before its first event.
     """
 
     def __init__(self, reason: str, trace_id: str | None = None, conversation_id: str | None = None) -> None:
@@ -105,9 +105,9 @@ class StreamInterrupted(AgentChatError):
 
 
 class ApiError(AgentChatError):
-    """A refusal. `code` is None where a proxy answered instead of the service.
+    """A refusal. `code` is None if a proxy answered instead of the service.
 
-    `retry_after` is in seconds, None where the service did not send it. `approvals` are those that the run
+    `retry_after` is in seconds, None if the service did not send it. `approvals` are those that the run
     or the conversation waits for. `conversation_id` is set once the message is saved in it, or may be.
     """
 

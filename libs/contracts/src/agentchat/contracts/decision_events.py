@@ -39,7 +39,7 @@ class ApprovalRequested(DecisionRequested, frozen=True, kw_only=True, tag="appro
 class ElicitationRequested(DecisionRequested, frozen=True, kw_only=True, tag="elicitation_requested.v1"):
     """A tool was called and asks a person for input (MCP's elicitation).
 
-    `approved` answers with the decision's input, `denied` declines; then the call is made again.
+    `approved` answers with the decision's input, `denied` declines; then the call is repeated.
     """
 
     asked: values.InputAsked

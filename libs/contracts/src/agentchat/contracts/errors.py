@@ -27,16 +27,19 @@ _ROWS = (
     ),
     ErrorCode("not_allowed", 403, "Not allowed", "Use another key, or send the request without a user."),
     # Not 409 or 429, since clients retry those by themselves.
-    ErrorCode("storage_full", 403, "The account may store no more", "Delete conversations, or upgrade."),
+    ErrorCode("storage_full", 403, "The account's storage is full", "Delete conversations, or upgrade."),
     ErrorCode("agent_not_found", 404, "No such agent", "Check X-Agent-Id: the account has no such agent."),
     ErrorCode(
-        "conversation_not_found", 404, "No such conversation", "Leave conversation_id out to start one."
+        "conversation_not_found",
+        404,
+        "No such conversation",
+        "Check its id. To start one, leave conversation_id out.",
     ),
     ErrorCode("file_not_found", 404, "No such file", "Upload it again: its id is unknown, or it is deleted."),
-    ErrorCode("not_found", 404, "Not found", "Check the address."),
+    ErrorCode("not_found", 404, "Not found", "Check the method and the path."),
     ErrorCode("method_not_allowed", 405, "Method not allowed", "Use one of the methods in Allow."),
-    ErrorCode("invalid_request", 400, "Invalid request", "Mend the fields that `errors` names."),
-    ErrorCode("address_refused", 400, "The address may not be called", "Give a public address, by https."),
+    ErrorCode("invalid_request", 400, "Invalid request", "Correct the fields that `errors` names."),
+    ErrorCode("address_refused", 400, "The address is not permitted", "Use a public https address."),
     ErrorCode(
         "unsupported_media_type", 415, "Unsupported media type", "Send Content-Type: application/json."
     ),
@@ -45,17 +48,15 @@ _ROWS = (
     ErrorCode(
         "unsupported_attachment", 400, "The file cannot be used", "Send another file, or ask another agent."
     ),
-    ErrorCode("conversation_too_large", 413, "The conversation is too large", "Fork it at an earlier place."),
+    ErrorCode("conversation_too_large", 413, "The conversation is too large", "Fork it at an earlier point."),
     ErrorCode(
         "conversation_full",
         409,
         "The conversation is full",
         "Start a new one with a summary, or fork this one at an earlier message; it can still be read.",
     ),
-    ErrorCode(
-        "conflict", 409, "In use or exists already", "See `errors`; force=true where all of it is to go."
-    ),
-    ErrorCode("conversation_busy", 409, "The conversation is busy", "Wait for the reply under way.", 1),
+    ErrorCode("conflict", 409, "In use or exists already", "See `errors`; force=true deletes all of it."),
+    ErrorCode("conversation_busy", 409, "The conversation is busy", "Wait until its run has ended.", 1),
     ErrorCode(
         "idempotency_conflict",
         409,
@@ -64,7 +65,7 @@ _ROWS = (
     ),
     ErrorCode("run_ended", 409, "The run has ended", "Read the reply from the conversation."),
     ErrorCode("cancelled", 409, "The run was cancelled", "Send a new message to go on."),
-    ErrorCode("interrupted", 409, "A newer message took its place", "Read the reply to the newer message."),
+    ErrorCode("interrupted", 409, "A newer message replaced it", "Read the reply to the newer message."),
     ErrorCode("approval_required", 409, "A person has to approve a tool call", "Decide about `approvals`."),
     ErrorCode(
         "approval_pending",
@@ -73,11 +74,14 @@ _ROWS = (
         "Decide about `approvals`, or cancel the run that waits.",
     ),
     ErrorCode(
-        "approval_forbidden", 403, "Not yours to approve", "Ask an operator of this service to decide."
+        "approval_forbidden",
+        403,
+        "Only an operator may approve",
+        "Ask an operator of this service to decide.",
     ),
-    ErrorCode("approval_decided", 409, "It was decided otherwise", "Read the approval."),
+    ErrorCode("approval_decided", 409, "Someone else decided otherwise", "Read the approval."),
     ErrorCode("approval_expired", 410, "It is too late to decide", "Send a new message to go on."),
-    ErrorCode("client_tools_required", 409, "The client has to run its tools", "Send the tools' results."),
+    ErrorCode("client_tools_required", 409, "The client must run its tools", "Send the tools' results."),
     ErrorCode(
         "tool_result_conflict",
         409,
@@ -97,10 +101,14 @@ _ROWS = (
         60,
     ),
     ErrorCode("user_budget_exceeded", 429, "The user's budget is spent", "Wait for the new month.", 60),
-    ErrorCode("provider_error", 502, "The model provider failed", "Try again; if it stays, check the agent."),
+    ErrorCode(
+        "provider_error", 502, "The model provider failed", "Try again; if it persists, check the agent."
+    ),
     ErrorCode("provider_refused", 502, "The model provider refused", "Change the message or the agent."),
     ErrorCode("context_too_long", 400, "The conversation is too long for the model", "Start a new one."),
-    ErrorCode("output_invalid", 502, "The reply is not the JSON asked for", "Try again or mend the schema."),
+    ErrorCode(
+        "output_invalid", 502, "The reply does not fit the schema", "Try again, or correct the schema."
+    ),
     ErrorCode("provider_overloaded", 503, "The model provider is overloaded", "Try again with back-off.", 5),
     ErrorCode(
         "provider_timeout", 504, "The model provider did not answer in time", "Try again with back-off."
@@ -108,11 +116,9 @@ _ROWS = (
     ErrorCode("deadline_exceeded", 504, "The run took too long", "Ask for less in one message."),
     ErrorCode("generation_interrupted", 502, "The reply was interrupted", "Send the message again."),
     ErrorCode("server_shutdown", 503, "This server is stopping", "Read the reply from the conversation.", 1),
-    ErrorCode("rehearsal", 503, "This is a rehearsal, which only reads", "Ask at the production system.", 60),
+    ErrorCode("rehearsal", 503, "This rehearsal is read-only", "Use the production system.", 60),
     ErrorCode("overloaded", 503, "The service is overloaded", "Try again with back-off.", 2),
-    ErrorCode(
-        "internal_error", 500, "Something went wrong here", "Try again; name the trace_id when you ask."
-    ),
+    ErrorCode("internal_error", 500, "Internal error", "Try again; report the trace_id if it persists."),
 )
 
 ERRORS: dict[str, ErrorCode] = {row.code: row for row in _ROWS}

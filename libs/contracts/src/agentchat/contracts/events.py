@@ -64,7 +64,8 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1", omit
 
     `interrupted`: the text of a run that failed or was cancelled, as far as it came. Its end follows.
     `steers`: the user's message joined the running run `trace_id`; the trace is that of its own request.
-    `attachments`, on user messages only, are its files, in order; `content` is empty for an image alone.
+    `attachments`, on user messages only, are its files, in order; `content` is empty if there is only an
+    image.
     """
 
     message_id: str

@@ -216,7 +216,7 @@ class ToolResultEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_result")
 
 
 class ApprovalRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="approval_required"):
-    """`full`: last event of a run that waits for a person, in the place of `done`.
+    """`full`: last event of a run that waits for a person, instead of `done`.
 
     After the decision `GET /v1/chat/{trace_id}/events` has the rest.
     """
@@ -228,7 +228,7 @@ class ApprovalRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="approva
 
 
 class ClientToolsRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="client_tools_required"):
-    """`full`: last event of a run that waits for its client's tools, in the place of `done`.
+    """`full`: last event of a run that waits for its client's tools, instead of `done`.
 
     After the results `GET /v1/chat/{trace_id}/events` has the rest.
     """

@@ -23,7 +23,7 @@ RunStatus = Literal[
 class TokenCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens of all model calls of a run, in four kinds that do not overlap, and their sum.
 
-    `reasoning` is the part of `output` that the model thought with, where the provider counts it.
+    `reasoning` is the part of `output` that the model thought with, if the provider counts it.
     """
 
     input: int

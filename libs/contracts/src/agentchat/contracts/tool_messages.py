@@ -91,7 +91,7 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     `recorded`: the log has the outcome, and this message, with an empty `output`, replaced it on the subject.
 
-    With `input_requests` the tool has no outcome yet: it asks a person, and the call is made again with
+    With `input_requests` the tool has no outcome yet: it asks a person, and the call is repeated with
     `request_state`. `output` is then what the model gets if nobody is asked. `leg` is the request's.
     """
 

@@ -136,7 +136,7 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of `events.RunStarted` that describe the request, named alike in all that carry them.
+    """The fields of `events.RunStarted` that describe the request, with the same names everywhere.
 
     A request to the gateway, the message on the bus, the event and the folded run: a field declared here and
     in the event passes through all of them.
@@ -216,7 +216,7 @@ class InputAsked(Elicitation, frozen=True, kw_only=True):
     """A tool's question to a person, with the `name` and `input` of the call as the model made it.
 
     `key` is the server's name for the question, `leg` as in `ToolRequested`. `request_state` is opaque and
-    goes back to the server when the call is made again.
+    goes back to the server when the call is repeated.
     """
 
     name: str

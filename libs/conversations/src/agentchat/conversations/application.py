@@ -90,7 +90,7 @@ class ConversationLog(Application[str]):
     def load_past(self, conversation_id: str, place: VersionOrTime | None = None) -> PastConversation:
         """Load the conversation at a version or time, or now. A later one gives its end.
 
-        Later events are not decoded, but for one. Raises UnreadableEvent.
+        Only one later event is decoded. Raises UnreadableEvent.
         """
         stored = self.recorder.select_events(conversation_id)
         head = stored[-1].originator_version if stored else 0

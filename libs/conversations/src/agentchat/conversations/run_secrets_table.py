@@ -19,7 +19,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON run_secrets TO agentchat_service;
 async def forget_secrets_without_run(pool: Pool) -> None:
     """Delete the secrets of requests that became no run, or whose conversation was erased.
 
-    After a quarter of an hour: a request starts its run sooner or never. Raises DatabaseUnavailable.
+    After a quarter of an hour: a request has started its run by then, or never will. Raises
+    DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:
         await conn.execute(_FORGET)

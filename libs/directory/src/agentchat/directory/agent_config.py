@@ -150,7 +150,7 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     """A version of an agent. `created_at` tells it from a deleted agent with the same id.
 
     `sealed_key` is the provider key as it is stored, `sealed_fallback_keys` are those of the fall-backs.
-    `fallback` is the number of the fall-back that `use_fallback` put in the place of the model, from 1.
+    `fallback` is the number of the fall-back that `use_fallback` used instead of the model, from 1.
     `authorizations` are the ids of the tool servers' OAuth
     authorizations by server name; they are only loaded together with the headers. `canary` has the traffic
     shares of the agent's versions, and is empty if the current version answers all conversations.

@@ -161,7 +161,7 @@ def validate_draft(draft: AgentDraft) -> AgentDraft:
         _check_prompt(draft.compaction.prompt)
         providers = {draft.provider, *(each.provider for each in draft.fallbacks)}
         if draft.compaction.by == "provider" and not providers <= set(COMPACTING):
-            raise Invalid("compaction.by", f"must be own: only {', '.join(COMPACTING)} has one")
+            raise Invalid("compaction.by", f"must be own: only {', '.join(COMPACTING)} compacts by itself")
     _check_servers(draft.mcp_servers)
     _check_key(draft.provider_key, "provider_key")
     _check_fallbacks(draft)

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 import msgspec
 
 PROMPT = """\
-Summarise this conversation so far. Your summary takes its place: whoever goes on with the conversation \
+Summarise this conversation so far. Your summary takes its place: whoever continues the conversation \
 sees the summary and nothing else of what stands above.
 
 Keep what the user said of himself and what he wants; names, ids, numbers, dates and addresses exactly as \
 they stand; what was found out, by which tool; what was decided, promised, done, refused and left open; \
 the language and the tone. If there is a summary above, take over what it holds. Leave out pleasantries \
-and what was corrected later. Answer with the summary alone, in at most 1,000 words; do not go on with the \
+and what was corrected later. Answer with only the summary, in at most 1,000 words; do not go on with the \
 conversation and call no tool."""
 
 COMPACTING = ("anthropic",)

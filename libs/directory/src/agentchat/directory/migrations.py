@@ -58,7 +58,7 @@ CREATE TABLE agents (
     retention_days integer CHECK (retention_days > 0)
 );
 CREATE INDEX agents_by_account ON agents (account_id);
--- A version never changes. What the gateway reads for every request stands in columns of its own, so that a
+-- A version never changes. What the gateway reads for every request is in columns of its own, so that a
 -- long system prompt is not read for it. `json`, not `jsonb`: a schema's properties keep their order.
 CREATE TABLE agent_versions (
     agent_id text NOT NULL REFERENCES agents ON DELETE CASCADE,

@@ -17,7 +17,7 @@ ENVIRONMENT_TOKEN = "admin"  # noqa: S105 - a name
 """The name of the token in AGENTCHAT_ADMIN_TOKEN, which is an owner and has no row."""
 
 ENVIRONMENT_ACTOR = "admin-api"
-"""The name of whoever uses that token in the audit log, if the request does not name another."""
+"""The name of that token's user in the audit log, if the request does not name another."""
 
 TABLE = """
 CREATE TABLE admin_tokens (

@@ -15,7 +15,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 async def save_run_secrets(
     pool: Pool, sealer: Sealer, account_id: str, trace_id: str, secrets: Mapping[str, str]
 ) -> None:
-    """Seal and store the secrets of a run, also in the place of earlier ones. Raises DatabaseUnavailable."""
+    """Seal and store the secrets of a run; they replace earlier ones. Raises DatabaseUnavailable."""
     plain = msgspec.json.encode(secrets).decode()
     sealed = sealer.seal(plain, owner=build_secrets_owner(account_id, trace_id))
     async with acquire_connection(pool) as conn:

@@ -48,7 +48,7 @@ class Sealer:
 
     @property
     def key_ids(self) -> tuple[bytes, ...]:
-        """The ids of all keys that open values, as they stand in sealed values."""
+        """The ids of all keys that open values, as sealed values name them."""
         return tuple(self._ciphers)
 
     def seal(self, plain: str, *, owner: str) -> bytes:

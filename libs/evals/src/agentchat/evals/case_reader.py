@@ -134,7 +134,7 @@ class CaseReader:
         if all(server.disabled for server in settings.mcp_servers):
             return ()
         if self._rpc is None:
-            raise ToolsNotListed(f"the tools of agent {settings.name} are listed over NATS")
+            raise ToolsNotListed(f"cannot list the tools of agent {settings.name} without NATS")
         known = config or self._agent
         listed = await list_tools(self._rpc, self._agent.account_id, known.agent_id, known.version)
         if listed.unavailable:

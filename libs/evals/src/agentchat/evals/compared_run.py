@@ -202,7 +202,7 @@ def _sort_calls(calls: Iterable[AskedTool]) -> list[tuple[int, str, bytes]]:
 
 
 def _is_same_end(recorded: Run, content: str, answer: WhatIfAnswered) -> bool:
-    """Return True if both ended the same: failed alike, or for a cancelled run alike up to its end."""
+    """Return True if both ended the same: the same failure, or the same text up to a cancelled run's end."""
     match recorded.state:
         case "completed":
             return answer.outcome == "completed" and content == answer.content

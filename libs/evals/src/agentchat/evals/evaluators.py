@@ -105,8 +105,8 @@ class ToolCalls(RunEvaluator):
         if not lost and not more:
             return _build_reason(1.0)
         matched = len(before) - len(lost)
-        lines = [f"without {format_call(each)}" for each in lost] + [
-            f"also {format_call(each)}" for each in more
+        lines = [f"missing call: {format_call(each)}" for each in lost] + [
+            f"extra call: {format_call(each)}" for each in more
         ]
         return _build_reason(2 * matched / (2 * matched + len(lost) + len(more)), "; ".join(lines))
 
@@ -198,14 +198,16 @@ class Facts(RunEvaluator):
         if not lost:
             return _build_reason(1.0)
         share = 1 - len(lost) / len(wanted)
-        return _build_reason(share, f"{len(lost)} of {len(wanted)} are lost, such as {_shorten(min(lost))}")
+        return _build_reason(
+            share, f"{len(lost)} of {len(wanted)} are missing, such as {_shorten(min(lost))}"
+        )
 
 
 @dataclass(repr=False, kw_only=True)
 class CitedSources(RunEvaluator):
     """The reply cites sources, as `[1]`, and none that it was not given.
 
-    `at_least`: so many; without it one at least, where the recorded reply cites any.
+    `at_least`: so many; without it at least one, if the recorded reply cites any.
     """
 
     at_least: int | None = None

@@ -15,7 +15,7 @@ class FilesError(Exception):
 
 
 class FileRefused(FilesError):  # noqa: N818 - reads as the condition it is
-    """The file is not stored. The text is a sentence for whoever sent it."""
+    """The file is not stored. The text is a sentence for the sender."""
 
 
 class UnsupportedFile(FileRefused):

@@ -45,7 +45,7 @@ class ObjectStore:
             raise SettingsError(f"AGENTCHAT_FILES_URL {url!r} cannot be used: {reason}") from None
 
     async def write(self, account_id: str, sha256: str, content: bytes) -> None:
-        """Write the bytes, again where they exist. Raises FilesUnavailable."""
+        """Write the bytes, also if they exist. Raises FilesUnavailable."""
         with _translate():
             async with asyncio.timeout(SECONDS):
                 await obstore.put_async(self._store, f"{account_id}/{sha256}", content, use_multipart=False)

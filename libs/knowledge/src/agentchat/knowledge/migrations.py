@@ -2,7 +2,7 @@
 
 The import fills `words`; they are not generated, since Python splits them (`knowledge.search.search_words`)
 and a generated column would need the language as `regconfig`, which pg_upgrade does not support. `words` also
-holds the word `#<number>` of the knowledge base, so that the index alone finds a word within one knowledge
+holds the word `#<number>` of the knowledge base, so that the index finds a word within one knowledge
 base, however much others hold.
 
 Embeddings have a table of their own, which exists only if the pgvector extension is available; without it,
@@ -125,7 +125,7 @@ async def _has_vectors(conn: Connection) -> bool:
             await conn.execute("CREATE EXTENSION vector")
     except _NOT_TO_BE_HAD as error:
         reason = str(error).partition("\n")[0]
-        log.info("no pgvector: knowledge is searched by full text alone", reason=reason)
+        log.info("no pgvector: knowledge is searched by full text only", reason=reason)
         return False
     log.info("pgvector is installed: knowledge can be searched by embeddings too")
     return True

@@ -43,10 +43,10 @@ end
 """
 
 # KEYS: rate, slots, rate and runs of the user. ARGV: trace_id, interval in us (0: no rate), burst, runs (-1:
-# any number), slot's lease in ms (0: the rate alone is asked, and no slot is taken), interval, burst and runs
-# of the user. Who has a slot already is asked no rate again. Returns {retry_us, remaining, reset_us, runs,
-# by_user} and {remaining, reset_us, runs} of the user; retry_us 0 where the request is admitted, by_user 1
-# where the user's limits refuse it.
+# any number), slot's lease in ms (0: only the rate is checked, and no slot is taken), interval, burst and
+# runs of the user. Who has a slot already is asked no rate again. Returns {retry_us, remaining, reset_us,
+# runs, by_user} and {remaining, reset_us, runs} of the user; retry_us 0 if the request is admitted, by_user 1
+# if the user's limits refuse it.
 ADMIT = (
     _CLOCK
     + _RATE
@@ -99,7 +99,7 @@ return {{math.ceil(retry), rest(interval, window, tat), tat - now, redis.call('Z
 """
 )
 
-# KEYS: reads, or writes. ARGV: interval in us, burst. Returns the microseconds to wait: 0 where it has taken
+# KEYS: reads, or writes. ARGV: interval in us, burst. Returns the microseconds to wait: 0 if it has taken
 # a token.
 TAKE = (
     _CLOCK

@@ -60,7 +60,7 @@ def _build_full_rate(per_minute: int | None) -> Rate | None:
 
 
 def get_read_rate(limits: PlanLimits) -> Rate | None:
-    """Return the rate of requests next to the chat endpoints; None where the plan has no rate.
+    """Return the rate of requests next to the chat endpoints; None if the plan has no rate.
 
     Ten times the plan's rate, 600 a minute at least, a tenth of it at once.
     """
@@ -71,7 +71,7 @@ def get_read_rate(limits: PlanLimits) -> Rate | None:
 
 
 def get_write_rate(limits: PlanLimits) -> Rate | None:
-    """Return the rate of writes to conversations without a run; None where the plan has no rate.
+    """Return the rate of writes to conversations without a run; None if the plan has no rate.
 
     As often as the plan lets the account chat, 60 a minute at least; a tenth of it and 20 at least at once.
     """
@@ -101,7 +101,7 @@ class Counts(msgspec.Struct, frozen=True):
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """A decision. A refused request took no token and no slot.
 
-    `retry_us` is 0 where the request is admitted. `user` counts those of the end user, None without one.
+    `retry_us` is 0 if the request is admitted. `user` counts those of the end user, None without one.
     `by_user`: the user's limits refuse the request, and not the account's. `local`: Redis was not asked.
     """
 

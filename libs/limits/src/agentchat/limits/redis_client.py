@@ -19,7 +19,7 @@ _MOST = 256
 _CONNECT_SECONDS = 2.0
 _GRACE_SECONDS = 0.02
 _PING = "return 1"
-# uvloop raises RuntimeError where something is written to a connection that was reset just before.
+# uvloop raises RuntimeError if something is written to a connection that was reset just before.
 _FAILURES = (TimeoutError, RedisError, OSError, RuntimeError)
 
 

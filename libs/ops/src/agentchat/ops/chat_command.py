@@ -82,7 +82,7 @@ def find_agent(base_url: str | None, agent: str | None) -> tuple[str, str, str]:
 
     The options name them, else the environment, else the running stack.
 
-    A key comes from the environment alone, since arguments show in the list of processes. The running
+    A key comes only from the environment, since arguments show in the list of processes. The running
     stack's key is never sent to another address.
 
     Raises:
@@ -276,7 +276,7 @@ class _Session:
 
 
 def _read_form(asked: Elicitation) -> dict[str, Any]:
-    """Ask for each value. An empty answer leaves it out; JSON is read as such where no text is wanted."""
+    """Ask for each value. An empty answer leaves it out; JSON is read as such unless a text is wanted."""
     values: dict[str, Any] = {}
     properties: dict[str, Any] = (asked.requested_schema or {}).get("properties", {})
     for name, schema in properties.items():

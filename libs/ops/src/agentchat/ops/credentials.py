@@ -30,7 +30,7 @@ def _map_certificate(server: str) -> dict[str, str]:
 
 _REPLICATION = "agentchat_replication"
 _OTHER_SERVERS = {"gateway": ("nats", "redis"), "orchestrator": ("nats", "redis")}
-"""Which servers a service needs in addition to Postgres; NATS alone, where it is not listed."""
+"""Which servers a service needs in addition to Postgres; only NATS if it is not listed."""
 
 
 _AUTHORITY = "/run/secrets/ca.crt"

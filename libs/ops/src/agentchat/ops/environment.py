@@ -19,7 +19,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     """The keys of `demo.env` (design 8), in lower case here.
 
     The servers' addresses are an operator's, who reads everything and changes no event; the analyst's is for
-    the views of `analytics` alone. `load_*` belong to an account without limits, its agent has no tools.
+    only the views of `analytics`. `load_*` belong to an account without limits, its agent has no tools.
     `retrieval_agent_id` answers from the demo's knowledge base; `openai_agent_id` is the shop's, on OpenAI's
     wire.
     """

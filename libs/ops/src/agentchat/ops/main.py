@@ -138,7 +138,7 @@ def backup(
 ) -> None:
     """Back up Postgres, which stores everything that must not be lost, while the system runs.
 
-    Backs up the running stack's, or the server of AGENTCHAT_BACKUP_DATABASE_URL, whose login needs the
+    Backs up the running stack, or the server of AGENTCHAT_BACKUP_DATABASE_URL, whose login needs the
     REPLICATION right.
     """
     from agentchat.ops.backup.backup_command import back_up as run

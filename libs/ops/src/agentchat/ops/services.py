@@ -56,7 +56,7 @@ class Urls(msgspec.Struct, frozen=True, kw_only=True):
 class Servers(msgspec.Struct, frozen=True):
     """The embedded servers, and each user's addresses of embedded and external servers.
 
-    `analyst_database` is for analysts, who read the views of `analytics` alone.
+    `analyst_database` is for analysts, who read only the views of `analytics`.
     """
 
     processes: tuple[Process, ...]

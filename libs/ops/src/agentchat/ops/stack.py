@@ -153,7 +153,7 @@ def _choose_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
 def _choose_lasting_port(setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
     """Return the port; for 0 the same free port at each start, from `lowest` on.
 
-    Thus agents keep the demo tool server's address, and so their version, and bookmarks of the console work.
+    So agents keep the demo tool server's address, and so their version, and bookmarks of the console work.
     """
     if wanted:
         return _choose_port(setting, wanted)

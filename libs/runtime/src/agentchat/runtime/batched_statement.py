@@ -60,7 +60,7 @@ class BatchedStatement(Generic[A, R]):
 
         Raises:
             DatabaseUnavailable: Within 3 s.
-            psycopg.Error: The statement failed for this call alone too.
+            psycopg.Error: The statement also failed with only this call.
         """
         try:
             return await self._batcher.call(asked)

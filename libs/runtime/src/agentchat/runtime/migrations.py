@@ -136,7 +136,7 @@ _VERSIONS = (
     "SELECT component, max(version), max(at) FROM schema_migrations GROUP BY component ORDER BY component"
 )
 
-# Since Postgres 16 a member by CREATEROLE alone neither has the role's rights nor may set it.
+# Since Postgres 16 a member by CREATEROLE has not the role's rights and may not set it.
 _TAKES = "SELECT pg_has_role(current_user, %s, 'USAGE') AND pg_has_role(current_user, %s, 'SET')"
 
 _GRANT = f"""

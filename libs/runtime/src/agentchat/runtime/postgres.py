@@ -103,7 +103,7 @@ async def open_pool(
 def act_as(database_url: str, service: Service) -> str:
     """Return the same database URL for a service, whose login takes the service's role and no other.
 
-    A login that is the service's own role, or a member of it, has nothing to go back to.
+    A login that is the service's own role, or only a member of it, gains nothing by a RESET ROLE.
 
     Raises:
         SettingsError: The URL is not a Postgres address, or is one of standbys.

@@ -1,7 +1,7 @@
 """Queue `budget.warning` and `budget.exceeded` for accounts and users who have spent that much this month.
 
 Run by `projector.worker`. The id of a delivery follows from its endpoint, month, budget, user and type, so
-each is queued once, whoever looks and however often.
+each is queued once, however often it is checked.
 """
 
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ POLL_SECONDS = 10.0
 SHARES: dict[EventType, float] = {"budget.warning": 0.8, "budget.exceeded": 1.0}
 _SECONDS = 60.0
 _LOOK_BACK = timedelta(minutes=10)
-"""Users with a run that ended within it are looked at; for a new budget or endpoint, all of the month."""
+"""Users with a run that ended within it are checked; for a new budget or endpoint, all of the month."""
 
 
 class _Spending(msgspec.Struct, frozen=True, array_like=True):

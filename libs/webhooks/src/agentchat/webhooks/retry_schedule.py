@@ -1,4 +1,4 @@
-"""Decide when to retry: a message, and an endpoint that fails. Pure but for the jitter."""
+"""Decide when to retry: a message, and an endpoint that fails. Pure, except for the jitter."""
 
 import random
 

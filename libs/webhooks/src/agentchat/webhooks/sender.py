@@ -221,7 +221,7 @@ class EndpointBatch:
         self._begins_until = 0.0
 
     def forget(self, conversation_ids: Collection[str]) -> None:
-        """Begin no attempt that would reveal these conversations."""
+        """Stop sending messages of these conversations."""
         self._erased.update(conversation_ids)
 
     async def _send_waiting(self, waiting: Iterator[DueDelivery]) -> None:

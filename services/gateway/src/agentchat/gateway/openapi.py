@@ -38,7 +38,7 @@ PAGE_HEADERS = {
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
 }
-"""With these a browser runs our own files alone, fetches nothing from elsewhere, and has no other site's page
+"""With these a browser runs only our own files, fetches nothing from elsewhere, and has no other site's page
 include them: a script of ours holds the demo's key.
 """
 
@@ -156,7 +156,7 @@ async def start_script(request: JsonRequest) -> Response[bytes]:
 
 
 def _is_on_this_machine(request: JsonRequest) -> bool:
-    """Return True if a browser of this machine asks: a Host header alone may be forged.
+    """Return True if a browser of this machine asks: a Host header can be forged.
 
     The connection must come from a loopback address, and not from a proxy there.
     """

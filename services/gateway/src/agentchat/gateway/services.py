@@ -25,7 +25,7 @@ from agentchat.runtime.postgres import Pool
 
 
 class DemoAccess(msgspec.Struct, frozen=True):
-    """The key and the agent of the demo account, which `/docs` fills in where a demo runs."""
+    """The key and the agent of the demo account, which `/docs` fills in if a demo runs."""
 
     key: str
     agent_id: str
@@ -34,7 +34,7 @@ class DemoAccess(msgspec.Struct, frozen=True):
 class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services of a gateway.
 
-    `sealer` seals secrets and opens the tokens of tool-runners, None where no key is set. `stream_form` is
+    `sealer` seals secrets and opens the tokens of tool-runners, None if no key is set. `stream_form` is
     the default form; `stop` is set when the process ends. `advisory` checks are shown next to `health`; the
     gateway is ready without them. `currency` is that of the price table.
     """

@@ -28,8 +28,8 @@ class GatewaySettings(EmbedderSettings, frozen=True, kw_only=True):
     """Port 0 is any free one. `stream_form` is the form of streams whose request does not choose one.
 
     Without `admin_token` there is no admin API; with it the secret keys are needed, and the embedder is used.
-    At `health_port` of the same host, where it is set, `/healthz`, `/readyz` and `/metrics` are served too:
-    the public port has no metrics. `max_connections` is of this process; fewer where the system gives it
+    At `health_port` of the same host, if it is set, `/healthz`, `/readyz` and `/metrics` are served too:
+    the public port has no metrics. `max_connections` is of this process; fewer if the system gives it
     fewer files. `http_parser`: httptools behind a reverse proxy; h11, which is slower, where clients connect
     directly: httptools loses the body of a request that offers h2c. `trusted_proxies` are addresses and
     networks whose X-Forwarded-For is believed. `demo_key` and `demo_agent_id` are shown to everybody who

@@ -73,7 +73,7 @@ class FeedPublisher:
     async def step(self) -> bool:
         """Publish the next batch; return True if the log has more.
 
-        Raises BusUnavailable, DatabaseUnavailable, and FeedConflict where somebody else publishes.
+        Raises BusUnavailable, DatabaseUnavailable, and FeedConflict if somebody else publishes.
         """
         end, self._end = self._end, None  # looked up again if anything fails
         if end is None or time.monotonic() - self._seen_at > self._look_seconds:

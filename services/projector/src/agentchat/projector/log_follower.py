@@ -29,7 +29,7 @@ Step = Callable[[], Awaitable[bool]]
 
 
 class LogLag(Exception):  # noqa: N818 - a state, reported by a health check
-    """A follower has not come to the end of the log for too long."""
+    """A follower has not reached the end of the log for too long."""
 
 
 class LogFollower:

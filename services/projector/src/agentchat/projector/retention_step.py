@@ -21,9 +21,9 @@ CONVERSATIONS_AT_ONCE = 200
 
 
 class RetentionStep:
-    """Erases some conversations of each account and agent with a number of days, at each step.
+    """Deletes conversations past their retention, some of each account and agent at each step.
 
-    `lag` is how many seconds the oldest conversation was to be deleted ago, 0 if there is none.
+    `lag`: seconds since the oldest remaining conversation was due, 0 if there is none.
     """
 
     def __init__(self, bus: Bus, pool: Pool) -> None:

@@ -1,8 +1,8 @@
 """Record each tool call that must not run twice.
 
 The row is committed before the call starts. The process that inserts the row runs the call, and no other
-process does. The work queue alone cannot ensure that: an acknowledgement can be lost, and then the message is
-delivered again.
+process does. The work queue cannot ensure that by itself: an acknowledgement can be lost, and then the
+message is delivered again.
 """
 
 from datetime import datetime

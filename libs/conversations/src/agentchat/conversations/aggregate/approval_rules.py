@@ -211,7 +211,7 @@ def build_pause(run: Run) -> Broken:
 
 
 def describe_missing_result(call: Call | None) -> str:
-    """Return what a model is told of a call without a result whose run has ended."""
+    """Return the text that a model gets for a call that has no result and whose run has ended."""
     if call is not None and call.is_client:
         return _NOT_RETURNED
     return INTERRUPTED if call is None or call.may_run else NOT_RUN

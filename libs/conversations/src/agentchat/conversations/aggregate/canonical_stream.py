@@ -119,7 +119,7 @@ def list_returned_calls(run: Run) -> tuple[ToolCall, ...]:
 def get_client_output(call: Call) -> str:
     """Return the output of a call that has returned, as clients get it.
 
-    In the place of an error of the tool's server, often the text of an exception, they get a sentence.
+    Instead of an error of the tool's server, often the text of an exception, they get a sentence.
     """
     if call.is_error and call.quotes_server:
         return TOOL_FAILED

@@ -86,9 +86,9 @@ async def claim_key(
     conversation_id: str,
     seconds: float,
 ) -> Claim:
-    """Claim a key for `seconds` if it is free or its claim came to nothing.
+    """Claim a key for `seconds` if it is free or its claim was abandoned.
 
-    Return what it stands for. A claim that came to nothing is taken over with its trace and conversation.
+    Return what it stands for. An abandoned claim is taken over with its trace and conversation.
     Raises KeyConflict, DatabaseUnavailable.
     """
     new = NewClaim(

@@ -36,7 +36,7 @@ class FeedReader:
         self._log = log
 
     async def read(self, after: int, limit: int) -> FeedPage:
-        """Read up to `limit` events after position `after`, as stored, but for what ConversationSeeded holds.
+        """Read up to `limit` stored events after position `after`, without ConversationSeeded's messages.
 
         Raises DatabaseUnavailable.
         """
@@ -99,7 +99,7 @@ async def _read_position(pool: Pool, query: str, parameters: list[object]) -> in
 
 _LAST = "SELECT position FROM projection_positions WHERE name = %s"
 
-# By the index of times, which the planner would not take for the minimum alone.
+# By the index of times, which the planner would not use for only the minimum.
 _KEPT_FROM = """
 WITH kept AS MATERIALIZED (
     SELECT notification_id FROM conversation_events

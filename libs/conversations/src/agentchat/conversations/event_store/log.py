@@ -103,7 +103,7 @@ class Log:
     ) -> AsyncGenerator[list[LogEntry], None]:
         """Yield the entries of a conversation with versions in (after_version, until_version].
 
-        A page has up to 8 MiB, and none is empty. The connection is given back after each page.
+        A page has up to 8 MiB, and none is empty. The connection is returned after each page.
         """
         while True:
             parameters = (conversation_id, after_version, until_version, PAGE_ENTRIES, PAGE_BYTES)
@@ -134,7 +134,7 @@ class Log:
         """Read the entries of a run, from its user message to its end, without descriptions and feedback.
 
         With `after_version` those after that version, which must be in the run, or the one before it. If the
-        conversation was erased, the tombstone alone.
+        conversation was erased, only the tombstone.
         """
         named = {"conversation": conversation_id, "trace": trace_id, "after": after_version or None}
         return await self._fetch_entries(_ROWS_OF_RUN, named)

@@ -87,7 +87,7 @@ def read_topic(state: bytes) -> str:
 
 
 def decode_event(state: bytes) -> events.Event:
-    """Decode an event from stored JSON alone. Raises UnreadableEvent."""
+    """Decode an event from only its stored JSON. Raises UnreadableEvent."""
     try:
         topic = read_topic(state)
     except msgspec.DecodeError as error:

@@ -64,7 +64,7 @@ class ConversationDatastore(PostgresDatastore):
         """Yield a connection that is cut after somewhat longer than the server takes over a statement.
 
         Raises:
-            DatabaseUnavailable: In the place of the library's OperationalError, on which it would retry ten
+            DatabaseUnavailable: Instead of the library's OperationalError, on which it would retry ten
                 times.
             psycopg.ProgrammingError: A table is missing, for example.
         """

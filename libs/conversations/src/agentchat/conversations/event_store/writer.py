@@ -1,9 +1,9 @@
 """Store appends that wait at the same time by one statement.
 
-Appends to one conversation never share a statement; an append that cannot be stored fails alone.
+Appends to one conversation never share a statement; an append that cannot be stored fails without the others.
 
-A large append takes the writer for tens of milliseconds, so it goes alone, and never twice in a row while
-small ones wait: a short chat waits for at most one large append of others.
+A large append takes the writer for tens of milliseconds, so it is sent by itself, and never twice in a row
+while small ones wait: a short chat waits for at most one large append of others.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ NOTIFY_SECONDS = 0.02
 """The time from an append to the notification that it shares with those meanwhile: a run makes several."""
 _RETRY_SECONDS = 0.1
 _LARGE_BYTES = 64 * 1024
-"""An append with more bytes goes alone.
+"""An append with more bytes is sent by itself.
 
 900 KB of text take 30 ms, most of it for compression.
 """

@@ -49,7 +49,7 @@ class RebuildProgress:
 class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The first difference between the live and the rebuilt table, by key.
 
-    `column` is None if one of the two lacks the row.
+    `column` is None if one of the tables lacks the row.
     """
 
     table: str

@@ -142,7 +142,7 @@ _OF_AGENT = sql.SQL(" AND agent_id = %s")
 _CREATED_FROM = sql.SQL(" AND created_at >= %s")
 
 
-# The database's own collation may be C, whose `lower` knows ASCII alone. No index finds a part of a text here
+# The database's own collation may be C, whose `lower` knows only ASCII. No index finds a part of a text here
 # (the embedded Postgres has no pg_trgm): where few titles match, the account's threads are read.
 _WITH_TITLE = sql.SQL("""
  AND strpos(lower(coalesce(given_title, title) COLLATE pg_c_utf8), lower(%s COLLATE pg_c_utf8)) > 0

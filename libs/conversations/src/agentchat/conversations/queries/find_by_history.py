@@ -1,8 +1,8 @@
 """Find conversations by the history that clients of some protocols always send.
 
 A run's start holds a hash of all messages that were sent with its own. So a history finds its conversation by
-all but its last reply, and that reply is compared with the saved one. Content alone finds nothing: the hash
-covers the account, the agent and the client's own key for the conversation too.
+all but its last reply, and that reply is compared with the saved one. Content without a key finds nothing:
+the hash covers the account, the agent and the client's own key for the conversation too.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ def hash_shown(scope: str, agent_id: str, key: str, digest: str) -> str:
 
 
 def hash_named(scope: str, agent_id: str, key: str, digest: str) -> str:
-    """Return a hash whose first half is of the caller's key alone, for `find_newest_run`."""
+    """Return a hash whose first half is only of the caller's key, for `find_newest_run`."""
     return _hash_thread(scope, agent_id, key) + hash_shown(scope, agent_id, key, digest)[:_HALF]
 
 

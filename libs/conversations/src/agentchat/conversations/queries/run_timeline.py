@@ -1,6 +1,6 @@
 """Draw a run as bars on an axis of time.
 
-Model calls, tools, approvals, retrieval, summaries, takeovers. Made from the stored events of the run alone.
+Model calls, tools, approvals, retrieval, summaries, takeovers. Made only from the stored events of the run.
 The current activity of a run in progress is an open bar.
 """
 
@@ -317,7 +317,7 @@ def _build_open_bar(
 
 
 def _build_axis(bars: Iterable[TimelineBar], seconds: float) -> Iterator[_Stretch]:
-    """Yield the stretches of the axis; a long wait for people alone is drawn short."""
+    """Yield the stretches of the axis; only a long wait for people is drawn short."""
     waits = list(_find_waits(list(bars), seconds))
     worked = seconds - sum(end - begin for begin, end in waits)
     passed = 0.0

@@ -104,7 +104,7 @@ async def list_messages(
 
 
 async def load_runs(pool: Pool, conversation_id: str, *, after: int, until: int) -> dict[str, Run]:
-    """Load runs by their traces, each with its sources and its tool calls alone.
+    """Load runs by their traces, each with only its sources and its tool calls.
 
     `after` is the version of the first run's message, or before it. Raises DatabaseUnavailable.
     """

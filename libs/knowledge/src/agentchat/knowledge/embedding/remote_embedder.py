@@ -24,7 +24,7 @@ _SHORT = 256
 class RemoteEmbedder:
     """An Embedder over HTTP. Create it on a running loop; close it when done.
 
-    After a failure no request is sent for `rest_seconds`: a search then answers sooner, without vectors.
+    After a failure no request is sent for `rest_seconds`: a search then answers faster, without vectors.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class RemoteEmbedder:
         except OpenAIError as error:
             raise EmbedderUnavailable(f"{self._model} cannot be reached ({type(error).__name__})") from None
         except (AttributeError, TypeError, ValueError):
-            raise EmbedderUnavailable(f"{self._model} answered something else than embeddings") from None
+            raise EmbedderUnavailable(f"{self._model} did not answer with embeddings") from None
         if vectors.keys() != set(range(len(texts))):
             raise EmbedderUnavailable(f"{self._model} gave other vectors than were requested")
         if wrong := {len(vector) for vector in vectors.values()} - {self.dimensions}:

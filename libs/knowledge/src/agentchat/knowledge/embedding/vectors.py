@@ -39,7 +39,7 @@ async def check_usable(pool: Pool, embedder: Embedder | None) -> Embedder | None
         return embedder
     log = logs.get_logger("knowledge")
     log.warning(
-        "no pgvector in the database: knowledge is searched by full text alone", embedder=embedder.name
+        "no pgvector in the database: knowledge is searched by full text only", embedder=embedder.name
     )
     return None
 

@@ -71,7 +71,7 @@ def check_draft(draft: Draft) -> Draft:
     if len(draft.text) > MOST_CHARACTERS:
         raise Invalid("text", f"is longer than {MOST_CHARACTERS:,} characters")
     if (draft.content is not None) != (draft.kind in FILE_KINDS):
-        raise Invalid("content", f"is needed for {' and '.join(FILE_KINDS)}, and for these alone")
+        raise Invalid("content", f"is needed for {' and '.join(FILE_KINDS)}, and only for these")
     if draft.content is not None and draft.text:
         raise Invalid("text", "is made of the content")
     if draft.content is not None and len(draft.content) > MOST_BYTES:

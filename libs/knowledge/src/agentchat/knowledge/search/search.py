@@ -39,7 +39,7 @@ async def search(
 ) -> list[Passage]:
     """Return at most `top_k` passages, none if none fits. `source.index` counts from 1.
 
-    `source.score` is from 0 to 1 and comparable within one answer. By full text alone it is the share of the
+    `source.score` is from 0 to 1 and comparable within one answer. With full text only it is the share of the
     question's words, weighted by rarity, that the passage has, reduced if it has them only once; with an
     embedder it is the fused rank, 1.0 for first in both. `embedder` is the result of `vectors.check_usable`;
     if it does not answer in `embed_seconds`, it is left out. `disabled_too` is for administrators.
@@ -119,7 +119,7 @@ async def _rank_by_meaning(
         [vector] = await vectors.embed(embedder, asked, seconds, question=True)
         return await vectors.find_nearest(pool, knowledge_base_id, embedder, vector)
     except EmbedderUnavailable as error:
-        logs.get_logger("knowledge").warning("searched by full text alone", reason=str(error))
+        logs.get_logger("knowledge").warning("searched by full text only", reason=str(error))
         metrics.TEXT_ONLY_SEARCHES.inc()
         return None
 

@@ -114,7 +114,7 @@ def list_accounts(limit: Most = None, as_json: AsJson = False) -> None:
 @keys.command("create")
 def create_key(
     account: AccountId,
-    name: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    name: Annotated[str | None, typer.Option(help="What the key is for.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a key. The key is printed on stdout, its id on stderr; --json prints both."""
@@ -235,7 +235,9 @@ def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
 def _build_retention_command(kind: str) -> Callable[..., None]:
     def command(
         name: Annotated[str, typer.Argument(metavar="ID")],
-        days: Annotated[int | None, typer.Option(min=1, help="With so many days instead.")] = None,
+        days: Annotated[
+            int | None, typer.Option(min=1, help="Count with this number of days instead.")
+        ] = None,
         as_json: AsJson = False,
     ) -> None:
         """Count the conversations that are past their retention. Nothing changes."""

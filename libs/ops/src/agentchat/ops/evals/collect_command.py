@@ -51,7 +51,7 @@ class CollectedCases(msgspec.Struct, kw_only=True):
 
 def collect(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the suite; it is made.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The suite's folder; created if missing.")
     ],
     agent: Annotated[
         str | None,
@@ -62,41 +62,36 @@ def collect(
         typer.Option("--from", metavar="TIME", help="Runs requested then or later: ISO 8601, UTC."),
     ] = None,
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Runs requested before.")] = None,
-    tool: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Runs that called it, by its name for the model.")
-    ] = None,
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Runs that called this tool.")] = None,
     ends: Annotated[
         list[str] | None,
-        typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so; any if unset."),
+        typer.Option("--end", metavar="|".join(ENDS), help="Runs with this result; any if unset."),
     ] = None,
     rating: Annotated[
-        Rating | None, typer.Option(help="Runs whose reply was rated so: a mean score below 0, or above.")
+        Rating | None, typer.Option(help="Runs whose reply has a mean score below 0 (bad) or above 0 (good).")
     ] = None,
     text: Annotated[
         str | None, typer.Option(metavar="WORDS", help="Runs with these words in question, reply or title.")
     ] = None,
     cost: Annotated[
-        float | None, typer.Option(min=0, help="Runs that cost so much or more, by --prices.")
+        float | None, typer.Option(min=0, help="Runs that cost at least this much; needs --prices.")
     ] = None,
     prices: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help=f"JSON file with model prices; {SETTING} or list prices if unset."),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="So many: of each kind a share, of a rare one all.")
+        int | None, typer.Option(min=1, max=MOST, help="Number of runs: an equal share of each kind.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another number chooses another sample.")] = 0,
-    fresh: Annotated[
-        bool, typer.Option("--replace", help="Remove the cases that are there; else they stay.")
-    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+    fresh: Annotated[bool, typer.Option("--replace", help="Remove the existing cases first.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make cases of recorded runs: all that fit, or a sample.
+    """Collect recorded runs as cases of a suite: all matching runs, or a sample.
 
     A new suite gets a suite.yaml with rules that redact e-mail addresses, phone and card numbers. Edit it,
-    and collect again: every case is redacted by the rules before it is written. A sample keeps what is rare:
-    how a run ended, the tools that it called, the language of the question, the length of the conversation,
-    the rating.
+    and collect again: every case is redacted by the rules before it is written. A sample has an equal
+    share of each kind of run, by result, tools, language, length of the conversation and rating.
 
     Exit code 1: some runs could not be collected; they are reported.
     """
@@ -148,10 +143,10 @@ def add(
     runs: Annotated[list[str], typer.Argument(metavar="TRACE_ID...", help="The runs, by their traces.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make cases of named runs.
+    """Add runs to a suite by their traces.
 
-    Such as one that failed, or that somebody rated badly. They are redacted by the suite's rules. Exit code
-    2: one is no run of the suite's account that has ended; then none is added.
+    Redacted by the suite's rules. Exit code 2: a trace is not an ended run of the suite's account; nothing
+    is added.
     """
     suite = open_suite(folder)
 
@@ -188,7 +183,7 @@ def _build_reader(admin: Admin, suite: Suite) -> CaseReader:
 
 
 async def _render_first_settings(admin: Admin, agent_id: str) -> bytes:
-    """Raises SetupError where there is no such agent."""
+    """Raises SetupError if there is no such agent."""
     try:
         found = await admin_agents.get(admin, agent_id)
     except NotFound as error:
@@ -199,7 +194,7 @@ async def _render_first_settings(admin: Admin, agent_id: str) -> bytes:
 async def _choose(
     candidates: CandidateRuns, sample: int | None, seed: int
 ) -> tuple[dict[str, str], CollectedCases]:
-    """Choose runs: conversations by traces. Raises SetupError where they are too many."""
+    """Choose runs: conversations by traces. Raises SetupError if they are too many."""
     with build_progress("reading") as bar:
         task = bar.add_task("", total=None)
         found = []
@@ -231,8 +226,10 @@ def _report(done: CollectedCases, *, as_json: bool) -> None:
     for label, count in _count_redactions(done.cases).items():
         printing.print_note(f"redacted by {label}: {format_count(count, 'case')}")
     if left_out := sum(each.left_out_files for each in done.cases):
-        printing.print_note(f"left out: {format_count(left_out, 'file')}")
-    printing.print_note(f"{format_count(len(done.cases), 'case')} of {format_count(done.fitting, 'run')}")
+        printing.print_note(f"left out {format_count(left_out, 'file')}: cases do not have files of messages")
+    printing.print_note(
+        f"collected {format_count(len(done.cases), 'case')} from {format_count(done.fitting, 'run')}"
+    )
 
 
 def _count_redactions(cases: Iterable[Case]) -> dict[str, int]:

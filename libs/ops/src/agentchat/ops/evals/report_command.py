@@ -41,7 +41,7 @@ def report(
 ) -> None:
     """Print the verdict on the last run.
 
-    Nothing is run or judged again. Exit code 1: something regressed. Exit code 2: too little is known.
+    Nothing is run or judged. Exit code 1: something regressed. Exit code 2: too little is known.
     """
     found = open_suite(suite)
     path = results or found.folder / RESULTS

@@ -74,7 +74,7 @@ def run(
     results: ResultsOption = None,
     baseline: BaselineOption = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Pay for every run again, also where its answer is kept.")
+        bool, typer.Option("--fresh", help="Pay for every run again, also if its answer is kept.")
     ] = False,
     junit: JunitOption = None,
     markdown: MarkdownOption = None,
@@ -82,10 +82,10 @@ def run(
 ) -> None:
     """Answer the cases again, and judge the replies.
 
-    By the suite's agent as it is now, or by another version, prompt or model of it. Tools answer as they did;
+    By the suite's agent, or by another version, prompt or model of it. Tools return their recorded results;
     a call that was never recorded stops the case. Answers are kept in the suite's folder .eval-cache: a run
-    that was stopped goes on where it was. Nothing is stored in the service, published or counted against any
-    limit.
+    that was stopped continues where it was. Nothing is stored in the service, published or counted against
+    any limit.
 
     Exit code 1: something regressed. Exit code 2: too little could be run or judged.
     """
@@ -115,8 +115,8 @@ def run(
                     erased=gone,
                 )
                 printing.print_note(
-                    f"{format_count(len(cases), 'case')}; some {session.estimate_tokens():,} tokens "
-                    "to pay for, estimated from the recorded runs"
+                    f"{format_count(len(cases), 'case')}; about {session.estimate_tokens():,} tokens, "
+                    "estimated from the recorded runs"
                 )
                 return session, await session.run(
                     judge_recorded=baseline is None, progress=sys.stderr.isatty()

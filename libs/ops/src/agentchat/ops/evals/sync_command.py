@@ -10,9 +10,9 @@ from agentchat.runtime.postgres import Pool
 
 
 def sync(folder: SuiteFolder) -> None:
-    """Remove the cases whose conversations were deleted since.
+    """Remove the cases whose conversations have been deleted.
 
-    Exit code 2: a file is no suite's.
+    Exit code 2: the folder is not a suite.
     """
     suite = open_suite(folder)
     with translate_suite_errors():

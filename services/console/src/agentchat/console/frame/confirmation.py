@@ -1,7 +1,7 @@
 """Ask before an action that cannot be taken back: one question for the whole console.
 
 A handler calls `ask` with the form that it has received. The answer is a page with the question or, for a
-script, the question alone, which `confirm.js` shows over the page.
+script, only the question, which `confirm.js` shows over the page.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ RoleTable = Mapping[str, Role | None]
 """The least role by method and path, such as `POST /agents/{agent_id}`; None: anyone."""
 
 FILTERED = "filtered"
-"""The key, in a handler's options, of True for lists that show a limited person the own accounts alone."""
+"""The key, in a handler's options, of True for lists that show a limited person only their own accounts."""
 
 KEY = "role"
 """The key of the role in a handler's options."""

@@ -173,7 +173,7 @@ class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
 class TablePage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a list for its template.
 
-    `total` is None where nothing is counted. `next_after` is the place of its last row, "" on the last page.
+    `total` is None if nothing is counted. `next_after` is the place of its last row, "" on the last page.
     """
 
     address: TableAddress

@@ -48,7 +48,7 @@ def format_time(at: datetime | str | None, form: str = "") -> Markup:
 def format_id(value: object, kind: str = "id") -> Markup:
     """Show the last eight characters of an id and a button that copies it.
 
-    The first characters of ids made at the same time are alike.
+    Ids made at the same time have the same first characters.
     """
     text = str(value)
     return Markup(

@@ -17,7 +17,7 @@ from agentchat.conversations.event_store.log import Log
 
 @post("/conversations/{conversation_id:str}/cancel", status_code=200, role=Role.OPERATOR)
 async def post_cancel(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any]:
-    """Cancel the run that is under way, or waits for a person. Raises Conflict where there is none."""
+    """Cancel the run that is under way, or waits for a person. Raises Conflict if there is none."""
     address = f"/conversations/{conversation_id}"
     run = (await Log(get_services(request).pool).load_newest_run(conversation_id.lower())).active
     if run is None:

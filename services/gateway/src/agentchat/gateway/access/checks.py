@@ -299,7 +299,7 @@ async def _hold_read(request: JsonRequest) -> None:
 
 
 async def receive_data(request: JsonRequest, handler: BaseRouteHandler) -> None:
-    """Receive the body of a handler that takes one; one that may be left out counts where it is there."""
+    """Receive the body of a handler that takes one; an optional one counts if it is there."""
     data = handler.parsed_data_field
     if data is not None and (not data.is_optional or await _read(request)):
         await _receive_body(request)

@@ -26,7 +26,7 @@ IdempotencyHeader = Annotated[
         "first one's result and starts nothing. Visible ASCII, such as a new UUID.",
     ),
 ]
-"""For the description of a handler alone: the guard has read it."""
+"""Only for the description of a handler: the guard has read it."""
 
 _BARE = re.compile(r"[!#-~][!-~]*\Z")
 _QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"\Z')
@@ -34,7 +34,7 @@ _ESCAPED = re.compile(r'\\(["\\])')
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """The key of a request. `text` is None where it has none; `is_valid` False where the header is wrong.
+    """The key of a request. `text` is None if it has none; `is_valid` False if the header is wrong.
 
     `repeats`: a request with this key has begun a run, or is on its way.
     """
@@ -62,7 +62,7 @@ async def read_idempotency_key(headers: Headers, pool: Pool, caller: Caller) -> 
 
 
 def parse(value: str) -> str | None:
-    """Return the key in a header's value; None where there is none that is allowed."""
+    """Return the key in a header's value; None if there is none that is allowed."""
     value = value.strip(" \t")
     text = value if _BARE.match(value) else ""
     if quoted := _QUOTED.match(value):

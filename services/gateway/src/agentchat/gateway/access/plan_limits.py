@@ -112,14 +112,14 @@ async def take_slot(
 
 
 def _check_month(caller: Caller, figures: AccountFigures | None) -> None:
-    """Raise Refusal, 429, where the month's tokens or budget are spent."""
+    """Raise Refusal, 429, if the month's tokens or budget are spent."""
     if figures is not None:
         _check_spent(caller, caller.plan.tokens_per_month, figures.month_tokens, "quota_exceeded")
         _check_spent(caller, caller.monthly_budget, figures.month_cost, "budget_exceeded")
 
 
 def _check_user_month(caller: Caller, figures: AccountFigures | None) -> None:
-    """Raise Refusal, 429, where the user's tokens or budget of the month are spent."""
+    """Raise Refusal, 429, if the user's tokens or budget of the month are spent."""
     if figures is not None:
         _check_spent(caller, caller.plan.user_tokens_per_month, figures.month_tokens, "user_quota_exceeded")
         _check_spent(caller, caller.user_monthly_budget, figures.month_cost, "user_budget_exceeded")
@@ -132,7 +132,7 @@ def _check_spent(caller: Caller, most: float | None, spent: float, code: str) ->
 
 
 def check_storage(caller: Caller, figures: AccountFigures | None) -> None:
-    """Raise Refusal, 403, where the account may store no more."""
+    """Raise Refusal, 403, if the account may store no more."""
     stored = caller.plan.storage_bytes
     if stored is not None and figures is not None and figures.stored_bytes >= stored:
         raise Refusal("storage_full", f"The plan lets the account store {stored:,} bytes.")

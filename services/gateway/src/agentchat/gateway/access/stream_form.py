@@ -9,7 +9,7 @@ _HEADER = "X-Stream-Form"
 def read_stream_form(request: JsonRequest, default: str | None = None) -> str:
     """Return the form of stream that a request asks for; else `default`, or the deployment's.
 
-    Raises Refusal: 400, 403 where the plan does not have it.
+    Raises Refusal: 400, 403 if the plan does not have it.
     """
     form = request.headers.get(_HEADER, default or str(request.services.stream_form))
     if form not in ("1", "2", "full"):

@@ -27,6 +27,6 @@ class WrongKeys:
     def was_wrong(self, address: str) -> None:
         """Count a wrong key of this address."""
         now = self._clock()
-        # GCRA, but for guesses that were under way together: they count after the bound too.
+        # GCRA, except for guesses that were under way together: they count after the bound too.
         full_at = max(self._full_at.get(address) or 0.0, now) + SECONDS_EACH
         self._full_at.put(address, min(full_at, now + WRONG_AT_ONCE * SECONDS_EACH + MOST_WAIT_SECONDS))

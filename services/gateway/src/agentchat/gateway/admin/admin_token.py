@@ -56,7 +56,7 @@ def get_admin_access(request: JsonRequest) -> AdminAccess:
 
 
 def _read_actor(request: JsonRequest, default: str) -> str:
-    """Return who asks, for the audit log: whoever has the environment's token may say so. Raises Refusal."""
+    """Return who asks, for the audit log: by `X-Admin-Actor` with the environment's token. Raises Refusal."""
     name = request.headers.get("x-admin-actor")
     if name is None:
         return default

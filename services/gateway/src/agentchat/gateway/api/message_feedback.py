@@ -181,7 +181,7 @@ async def _find_reply(request: JsonRequest, message_id: str) -> _Reply:
 async def _place(pool: Pool, message_id: str) -> tuple[str, str] | None:
     """Return the conversation and the trace of a message.
 
-    Waits for messages of the log that the read model does not have yet. Raises Refusal: 503 where that takes
+    Waits for messages of the log that the read model does not have yet. Raises Refusal: 503 if that takes
     long; DatabaseUnavailable.
     """
     if ids.is_trace_id(message_id):

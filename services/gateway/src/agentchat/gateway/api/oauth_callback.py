@@ -25,7 +25,7 @@ _HEADERS = {"content-type": "text/plain", "cache-control": "no-store", "referrer
 State = Annotated[str | None, QueryParameter(name="state", description="Of the link; taken once.")]
 Code = Annotated[
     str | None,
-    QueryParameter(description="What tokens are issued for; absent where it was refused.", max_length=_MAX),
+    QueryParameter(description="What tokens are issued for; absent if it was refused.", max_length=_MAX),
 ]
 Issuer = Annotated[str | None, QueryParameter(description="Who answers (RFC 9207).", max_length=_MAX)]
 

@@ -88,7 +88,7 @@ def format_problem(refusal: Refusal, ids: RequestIds) -> FormattedRefusal:
 
 
 def build_refusal_headers(refusal: Refusal, worded: FormattedRefusal) -> dict[str, str]:
-    """Return the headers of the answer, but for those that every answer has."""
+    """Return the headers of the answer, except those that every answer has."""
     headers = {"content-type": worded.media_type, **worded.headers, **refusal.headers}
     if refusal.retry_after is not None:
         headers["retry-after"] = str(refusal.retry_after)

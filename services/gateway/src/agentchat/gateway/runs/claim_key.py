@@ -28,7 +28,7 @@ async def claim_run(
 
     `file_marks` tell the files of its message from others.
 
-    Raises Refusal: 409 where the key stands for another request; DatabaseUnavailable.
+    Raises Refusal: 409 if the key stands for another request; DatabaseUnavailable.
     """
     return await _claim(
         claims,

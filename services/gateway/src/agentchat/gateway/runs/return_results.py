@@ -62,7 +62,7 @@ async def return_results(
         ),
     )
     if answer.code == "invalid_request":
-        raise build_field_refusal("results", answer.detail or "Some are missing.")
+        raise build_field_refusal("results", answer.detail or "Some results are missing.")
     if answer.code is not None:
         raise Refusal(answer.code, answer.detail)
     loaded = await load_run(services.pool, waiting)
@@ -87,7 +87,7 @@ async def check_no_run_waits(request: JsonRequest, results: Sequence[ClientToolR
             await find_owned_run(services.pool, request.auth, loaded[1].trace_id)
         except Refusal:  # somebody else's
             continue
-        message = f"Send the result of {result.id} alone, and the new message after the reply to it."
+        message = f"Send only the result of {result.id}, and the new message after the reply to it."
         raise build_field_refusal(field, message)
 
 

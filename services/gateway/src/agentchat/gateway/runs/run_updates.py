@@ -194,7 +194,7 @@ class ReadPosition:
         return [entry.update for entry in self.take_marked()]
 
     def take_marked(self) -> list[MarkedUpdate]:
-        """Return the new updates with their cursors; none before the run has come to the reader's cursor."""
+        """Return the new updates with their cursors; none before the run has reached the reader's cursor."""
         if self.is_lost:
             if self._checked:
                 return []

@@ -1,6 +1,6 @@
 """Start the run that answers a chat request, or join the run of an earlier request.
 
-The functions stand in the order in which they happen: claim the Idempotency-Key, follow the run's frames,
+The functions are in the order in which they are called: claim the Idempotency-Key, follow the run's frames,
 publish the request, wait until the user's message is saved.
 """
 

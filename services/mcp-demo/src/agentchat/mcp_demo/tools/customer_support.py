@@ -53,7 +53,7 @@ def add_tools(category: Category, shop: Shop) -> None:
             Field(
                 min_length=3,
                 max_length=120,
-                description="What it is about, in one line.",
+                description="The subject, in one line.",
                 examples=["Zip stuck"],
             ),
         ],

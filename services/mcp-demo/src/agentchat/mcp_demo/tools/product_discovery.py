@@ -125,7 +125,7 @@ def add_tools(category: Category, shop: Shop) -> None:
 
 def _advise(found: list[tuple[catalogue.Relevance, Json]]) -> str | None:
     if not found:
-        return "Nothing matches all of this: leave out a filter, or search by category alone."
+        return "Nothing matches all of this: leave out a filter, or search only by category."
     if not found[0][0].every_word:
         return "No product has all the words; these have some of them."
     return None

@@ -174,7 +174,7 @@ class RetryingModel:
 def _complete(builder: StreamedReply, call: port.ModelCall) -> port.ModelReply:
     """Return the reply. Raises ModelFailure for one with neither text nor calls nor a reason for that.
 
-    A reply may be empty where the run has text already: after a cut, or when a model adds nothing to a tool's
+    A reply may be empty if the run has text already: after a cut, or when a model adds nothing to a tool's
     result.
     """
     reply = builder.complete()

@@ -94,7 +94,7 @@ class Compactor:
         """Have the model summarise some runs, in a call with the same cached prefix as others.
 
         A replay reuses the recorded summary of the same runs by the same model and instruction: the model
-        would write another each time, and all that follows would differ for that alone.
+        would write another each time, and everything after it would differ.
         """
         performer, run, conversation = self._performer, self._log.run, self._log.conversation
         agent, recorded = performer.agent, performer.recorded_summary

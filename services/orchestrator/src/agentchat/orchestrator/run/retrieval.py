@@ -25,8 +25,8 @@ class Retriever:
     async def find(self, question: str) -> tuple[Source, ...]:
         """Search for the user's question. If that fails, the run continues without sources.
 
-        A disabled knowledge base counts as empty; a run keeps what it found before. A file alone asks for
-        nothing.
+        A disabled knowledge base counts as empty; a run keeps what it found before. A message with only a
+        file asks for nothing.
         """
         retrieval = self._agent.retrieval
         if retrieval is None or not question.strip():

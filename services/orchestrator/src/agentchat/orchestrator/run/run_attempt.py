@@ -43,7 +43,7 @@ from agentchat.runtime.postgres import DatabaseUnavailable
 
 
 async def run_attempt(services: WorkerServices, started: StartedAttempt) -> None:
-    """Work until the run has ended in the log, or waits there for an approval, and publish that.
+    """Run the turn loop until the log has the run's end or a wait for approval, and publish that.
 
     Raises:
         Interrupted ("shutdown" and "lost"), VersionConflict, DatabaseUnavailable: The run continues later,

@@ -25,7 +25,7 @@ _LEAVES = events.RunEnd | events.DecisionRequested
 
 
 class RunRecorder(Protocol):
-    """The log of a run: the event store (`RunLog`), or memory alone (`recorded_tools.MemoryRecorder`)."""
+    """The log of a run: the event store (`RunLog`), or only memory (`recorded_tools.MemoryRecorder`)."""
 
     @property
     def conversation(self) -> Conversation:
@@ -40,7 +40,7 @@ class RunRecorder(Protocol):
 
 
 class RunLog:
-    """The log of a run in the event store. `conversation` is as far as it is stored."""
+    """The log of a run in the event store. `conversation` has only stored events."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ async def decide_request(
     """Decide what a request leads to, append the events of the decision, and act on them.
 
     `waited`: the request is in line, its caller was told so, and it holds none of its account's slots. If
-    another writer is faster, the append fails and the decision is made again.
+    another writer is faster, the append fails and the decision is repeated.
 
     Raises:
         NoSlotYet, DatabaseUnavailable, UnreadableEvent

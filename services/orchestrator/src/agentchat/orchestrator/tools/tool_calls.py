@@ -44,7 +44,7 @@ class ToolInputRequired(msgspec.Struct, frozen=True):
 
     @property
     def asked(self) -> tuple[InputAsked, ...]:
-        """The requests as events."""
+        """The events that request the calls."""
         return tuple(
             InputAsked(
                 **msgspec.structs.asdict(each.elicitation),

@@ -110,7 +110,7 @@ def _post(endpoint: str, asked: dict[str, str], headers: dict[str, str]) -> http
 
 
 def _explain_refusal(answer: httpx2.Response) -> ToolFailed:
-    """Build the failure from the error code alone, since other text may repeat secrets."""
+    """Build the failure only from the error code, since other text may repeat secrets."""
     try:
         code = msgspec.json.decode(answer.content, type=_Refusal).error
     except (msgspec.DecodeError, UnicodeDecodeError):

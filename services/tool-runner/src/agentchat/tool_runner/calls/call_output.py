@@ -1,7 +1,7 @@
 """Build the ToolFinished of a call.
 
 Its output is a string that parses as JSON (docs/change/rules.md 5): a single text that is JSON, or else
-{"text": ...}. structuredContent is added as {"structured": ...}, or stands alone if the texts say no more.
+{"text": ...}. structuredContent is added as {"structured": ...}, or replaces the texts if they say no more.
 Errors are {"error": ...}. Over 256 KiB the output is cut, with a notice, and is still JSON.
 """
 

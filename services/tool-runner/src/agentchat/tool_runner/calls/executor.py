@@ -293,7 +293,7 @@ class Executor:
     async def _decide_second_start(
         self, request: tool_messages.ToolRequested, execution: Execution
     ) -> Disposition:
-        """Decide about a call that has started before: it is published, may still be, or is lost."""
+        """Decide about a call that has started before: its result is there, may still come, or is lost."""
         self._log.warning("call_started_before", call_id=request.call_id, runner=execution.runner)
         if await self._is_reported(request):
             return AlreadyPublished()

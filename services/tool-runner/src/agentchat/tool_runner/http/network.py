@@ -66,7 +66,7 @@ class BoundedBody(httpx2.AsyncByteStream):
     """The body of a response, read within a budget.
 
     Every failure is recorded in the budget and raised as httpx2.StreamError, the only exception that the MCP
-    client treats as a failure of this call alone.
+    client treats as a failure of only this call.
     """
 
     def __init__(self, response: aiohttp.ClientResponse, budget: CallBudget, large: KeySlots) -> None:

@@ -3,7 +3,7 @@
 import re
 
 _GONE = (404, 410)
-"""MCP's own status, and its HTTP sibling: the server has not looked at the message."""
+"""MCP's own status, and its HTTP sibling: the server has not processed the message."""
 
 _CHARS = 2000
 _CLAUSE = re.compile(r"[.;\n\"'{}\[\]()]+")

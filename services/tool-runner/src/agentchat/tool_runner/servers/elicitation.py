@@ -1,6 +1,6 @@
 """Handle the questions that a tool server asks a person during a call (elicitation).
 
-Every protocol version is reduced to one form: the call ends with the questions, and is made again with the
+Every protocol version is reduced to one form: the call ends with the questions, and is repeated with the
 answers. From 2026-07-28 on the protocol itself works like this. Up to 2025-11-25 a server asks while the call
 is open: a new question is answered with `cancel`, which tells the server that nobody has chosen yet. Or the
 server refuses the call until links have been opened (URL_ELICITATION_REQUIRED).
@@ -28,7 +28,7 @@ from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.tools.input_schemas import Schema, UnfitSchema, normalize_schema
 
 MAX_CALL_ATTEMPTS = 8
-"""The most times that a call is made again."""
+"""The most times that a call is repeated."""
 
 MAX_REQUESTS = 8
 """The most questions of a call at once."""
@@ -64,7 +64,7 @@ FIRST_CALL_ATTEMPT = CallAttempt()
 
 
 class InputRequired(msgspec.Struct, frozen=True):
-    """The end of a call that must be made again with responses to these requests."""
+    """The end of a call that must be repeated with responses to these requests."""
 
     requests: tuple[InputRequest, ...]
     request_state: str | None = None

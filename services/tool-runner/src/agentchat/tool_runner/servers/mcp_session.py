@@ -38,7 +38,7 @@ _PING_SECONDS = 3.0
 _PAGES = 20
 _CLIENT = mcp_types.Implementation(name="agent-chat-service", version=version("agentchat-tool-runner"))
 _MAX_AGE_SECONDS = 3600.0
-# A server may ask for the call again with its state alone: that is done at once, up to a limit.
+# A server may ask to repeat the call with only its state: that is done at once, up to a limit.
 _STATE_ONLY_CALLS = 10
 _STATE_ONLY_SECONDS = 0.25
 # The headers that the client sets, so an agent's configuration cannot.

@@ -16,7 +16,7 @@ ANSWER: dict[str, Any] = {
     "required": ["approved"],
     "properties": {
         "approved": {"type": "boolean"},
-        "editedArgs": {"type": "object", "description": "In the place of the agent's, complete."},
+        "editedArgs": {"type": "object", "description": "Replaces the agent's arguments completely."},
         "reason": {"type": "string", "description": "Of a refusal, for the agent."},
     },
 }

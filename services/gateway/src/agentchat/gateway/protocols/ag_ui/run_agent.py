@@ -80,7 +80,7 @@ class AgUiPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 name=self.filename,
             )
         if self.type not in ("image", "document") or self.source is None:
-            raise build_attachment_refusal(path, f"No {self.type[:40]} can be read here.")
+            raise build_attachment_refusal(path, f"Files of type {self.type[:40]} are not supported here.")
         source, metadata = self.source, self.metadata if isinstance(self.metadata, dict) else {}
         return read_attachment(
             path,
@@ -121,7 +121,7 @@ class InterruptAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     approved: bool
     edited_args: Annotated[
-        dict[str, Any] | None, Meta(description="In the place of the agent's, complete.")
+        dict[str, Any] | None, Meta(description="Replaces the agent's arguments completely.")
     ] = None
     input: Annotated[dict[str, Any] | None, Meta(description="What a tool has asked for.")] = None
     reason: Annotated[str | None, Meta(description="Of a refusal, for the agent.")] = None

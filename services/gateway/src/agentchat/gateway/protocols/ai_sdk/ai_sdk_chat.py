@@ -207,7 +207,7 @@ def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
         if part.type == "file"
     ]
     if files and message.role != "user":
-        raise build_attachment_refusal(files[0].path, "No file can be read here but of the user.")
+        raise build_attachment_refusal(files[0].path, "Only messages of the user may have files.")
     said = [part.text for part in message.parts if part.type == "text"]
     match message.role:
         case "system":

@@ -45,7 +45,7 @@ class ModelList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UrlCitation(msgspec.Struct, frozen=True, kw_only=True):
-    """A source, and its mark in the text, in code points; 0 to 0 where it is not cited."""
+    """A source, and its mark in the text, in code points; 0 to 0 if it is not cited."""
 
     url: str
     title: str

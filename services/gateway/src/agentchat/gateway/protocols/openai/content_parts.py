@@ -1,4 +1,4 @@
-"""Read the content of messages of both of OpenAI's APIs: texts, and files where they may be."""
+"""Read the content of messages of both of OpenAI's APIs: texts, and files if the role may have them."""
 
 from collections.abc import Sequence
 

@@ -11,7 +11,7 @@ from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.openai.completion_types import ModelEntry, ModelList
 
-ModelName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
+ModelName = Annotated[str, PathParameter(description="The agent's id, or its name if no other agent has it.")]
 
 
 @get(

@@ -12,7 +12,8 @@ from agentchat.gateway.protocols.client_history import ClientHistory, check_name
 _CONVERSATION_HEADERS = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
 _KEY = re.compile(r"[!-~]{1,255}\Z")
 _TASK_HEADER = "X-OpenWebUI-Task"
-# The templates of Open WebUI 0.12 (`config.py`) begin and end alike: for titles, tags, follow-ups, queries.
+# The templates of Open WebUI 0.12 (`config.py`) begin and end in the same way: for titles, tags, follow-ups,
+# queries.
 _TASK_BEGIN, _TASK_END = "### Task:", "</chat_history>"
 
 

@@ -11,7 +11,7 @@ from agentchat.gateway.http.refusals import FormattedRefusal, Refusal, RequestId
 from agentchat.gateway.protocols.openai.completion_types import ErrorObject, OpenAIError
 
 # Of the codes whose statuses the SDKs try again: those that another try may change. Of the others some end a
-# run whose model calls were paid for, and which the orchestrator tried again where that helps
+# run whose model calls were paid for, and which the orchestrator tried again if that helps
 # (`provider_error`, `output_invalid`); the rest wait for something that no retry brings.
 RETRYABLE = frozenset(
     {

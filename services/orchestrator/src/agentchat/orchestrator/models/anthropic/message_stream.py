@@ -1,7 +1,7 @@
 """Read the stream of a message, and translate its errors.
 
-Unknown events and fields are ignored. An error in the middle of a stream is known by its type: its status is
-200.
+Unknown events and fields are ignored. An error in the middle of a stream is recognised by its type: its
+status is 200.
 
 Source: the Messages API's streaming page.
 """

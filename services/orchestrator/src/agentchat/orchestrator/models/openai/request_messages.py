@@ -1,6 +1,6 @@
 """Build the messages of a completion: a system message, users, assistants, and one message a tool result.
 
-Images and PDFs are parts of users' messages; those of tool results stand in one that follows the results.
+Images and PDFs are parts of users' messages; those of tool results are in a message after the results.
 A block's `provider_data` of this provider goes back if the dialect accepts it; that of other providers, and
 their thinking, is left out.
 """

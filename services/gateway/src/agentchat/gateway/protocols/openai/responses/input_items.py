@@ -132,7 +132,7 @@ def check_no_outputs(given: str | tuple[InputItem, ...], first: int) -> None:
     """
     for index, item in enumerate(() if isinstance(given, str) else given, start=first):
         if item.type == "function_call_output" and ids.find_request_id(item.call_id) is not None:
-            message = "Send the outputs of function calls alone, and what follows after the response to them."
+            message = "Send only the outputs of function calls, and the rest after the response to them."
             raise build_field_refusal(f"input[{index}]", message)
 
 

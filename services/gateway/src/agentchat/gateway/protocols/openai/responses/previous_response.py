@@ -97,7 +97,7 @@ def locate_in_conversation(given: str) -> ConversationPlace:
     """Parse the id of a conversation, whose owner the run checks. Raises Refusal: 400."""
     found = _CONVERSATION.match(given)
     if found is None:
-        raise build_field_refusal("conversation", "This is the id of a conversation, as a response has it.")
+        raise build_field_refusal("conversation", "This must be a conversation id from a response.")
     return ConversationPlace(conversation_id="-".join(found.groups()))
 
 

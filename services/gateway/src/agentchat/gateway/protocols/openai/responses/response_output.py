@@ -330,7 +330,7 @@ class ResponseOutput:
         return self._send("response.failed", response=self.response)
 
     def _break_off(self, broken: updates.Broken) -> bytes:
-        """End this stream alone: the run continues.
+        """End only this stream: the run continues.
 
         The number is no place in the run's stream, so nothing is lost. SDKs raise an event that has an
         `error`.

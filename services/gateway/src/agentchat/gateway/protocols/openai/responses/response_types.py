@@ -6,7 +6,7 @@ from agentchat.contracts.values import Elicitation
 
 
 class CitedUrl(msgspec.Struct, frozen=True, kw_only=True, tag="url_citation"):
-    """A source of the reply, and its mark in the text, in code points; 0 to 0 where it is not cited."""
+    """A source of the reply, and its mark in the text, in code points; 0 to 0 if it is not cited."""
 
     url: str
     title: str
