@@ -75,8 +75,8 @@ def test_show_prints_a_conversation_as_it_was(failed_chat: Shown) -> None:
     ("at", "said"),
     [
         ("12", "conversation {thread} is at version 11, not 12 yet"),
-        ("0", "conversation {thread} had not begun at 0"),
-        ("2020-01-01", "conversation {thread} had not begun at 2020-01-01"),
+        ("0", "conversation {thread} had not started at 0"),
+        ("2020-01-01", "conversation {thread} had not started at 2020-01-01"),
         ("soon", "--at: 'soon' must be a version, such as 12, or a time in ISO 8601"),
     ],
 )

@@ -71,7 +71,7 @@ def _load_past(conversation: str, at: str | None) -> PastConversation:
     if isinstance(place, int) and place > past.head:
         raise NoneSuchError(f"conversation {conversation_id} is at version {past.head}, not {place} yet")
     if not past.entries:
-        raise NoneSuchError(f"conversation {conversation_id} had not begun at {at}")
+        raise NoneSuchError(f"conversation {conversation_id} had not started at {at}")
     return past
 
 
@@ -79,7 +79,7 @@ def _format_conversation(past: PastConversation) -> Iterator[Line]:
     found = past.conversation
     version = f"version {found.version:,}" + (f" of {past.head:,}" if found.version < past.head else "")
     yield Line(0, f"conversation {found.conversation_id}", f"  {version}")
-    yield Line(0, "", f"account {found.account_id or '-'}, begun {found.started_at or '-'}", "dim")
+    yield Line(0, "", f"account {found.account_id or '-'}, started {found.started_at or '-'}", "dim")
     versions = _find_version_spans(past)
     for number, each in enumerate(found.runs, start=1):
         yield Line(0, "")

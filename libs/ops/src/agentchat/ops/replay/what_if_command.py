@@ -235,7 +235,7 @@ def _describe_answer(run: ComparedRun) -> str:
         return f"{run.recorded_end} → {again}"
     if run.outcome == "failed":
         return again
-    return "same" if run.same_answer else f"{run.alike:.0%} alike"
+    return "same" if run.same_answer else f"{run.alike:.0%} similar"
 
 
 def _format_change(before: str, after: str) -> str:

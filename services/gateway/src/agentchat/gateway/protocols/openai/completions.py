@@ -115,7 +115,7 @@ async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -
         client_tools = {}
     key = None if is_task else key
     if client_tools.get("client_tools"):
-        view = view._replace(streaming=True)  # only the pieces tell the text before a call
+        view = view._replace(streaming=True)  # only the pieces show which text came before a call
     agent_id = await find_agent_of_model(request, model)
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
     run_request = RunRequest(
