@@ -176,7 +176,7 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class RunReference(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, and who answers in it."""
+    """A started run, with the version of the agent that answers."""
 
     conversation_id: str
     trace_id: str

@@ -51,8 +51,8 @@ OfVersion = Annotated[int, Meta(ge=1, le=2**31 - 1, description="Of this version
 ActiveSince = Annotated[str, Meta(description="That ended then or later, or are open: ISO 8601, UTC.")]
 ActiveUntil = Annotated[str, Meta(description="That ended before then: ISO 8601, UTC.")]
 MinCost = Annotated[float, Meta(ge=0, le=1e12, description="That cost at least this.")]
-MinTokens = Annotated[int, Meta(ge=1, le=2**53, description="With at least so many tokens.")]
-MinDuration = Annotated[int, Meta(ge=1, le=2**53, description="That took at least so many ms.")]
+MinTokens = Annotated[int, Meta(ge=1, le=2**53, description="At least this number of tokens.")]
+MinDuration = Annotated[int, Meta(ge=1, le=2**53, description="At least this duration, in ms.")]
 SortRunsBy = Annotated[
     str,
     Meta(
@@ -84,7 +84,7 @@ ByActor = Annotated[str, Meta(min_length=1, description="By this one, such as ad
 Query = Annotated[str, Meta(min_length=1, description="What is asked.")]
 TopK = Annotated[int, Meta(ge=1, le=50, description="How many passages at most.")]
 WithDays = Annotated[
-    int, Meta(ge=1, le=36_500, description="With so many days instead, as a preview; nothing changes.")
+    int, Meta(ge=1, le=36_500, description="Count with this number of days instead. Nothing changes.")
 ]
 OfDelivery = Annotated[
     str, Meta(description="Only those with this status: waiting, delivered, failed or erased.")

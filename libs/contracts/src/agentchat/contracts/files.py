@@ -60,7 +60,7 @@ _MOST_TEXT_TOKENS = 50_000
 
 
 def estimate_file_tokens(media_type: str, size: int) -> int:
-    """Estimate the tokens that a file of so many bytes takes of a model's prompt."""
+    """Estimate how many tokens of a prompt a file of this size takes."""
     if media_type in IMAGE_TYPES:
         return IMAGE_TOKENS
     if media_type == "application/pdf":

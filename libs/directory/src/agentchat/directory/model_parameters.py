@@ -20,7 +20,7 @@ DIALECTS = (
     *("azure", "compatible", "deepseek", "gemini", "groq", "mistral", "moonshot", "ollama"),
     *("openai", "openrouter", "vllm", "xai", "zai"),
 )
-"""Values of `dialect`: whose conventions to follow if the server's host name does not tell."""
+"""Values of `dialect`: the conventions to follow if the server's host name does not decide them."""
 
 _MAX_INT = 2**31 - 1  # more than any model allows, and within the range of every client and server
 _Tokens = Annotated[int, Meta(ge=1, le=_MAX_INT)]

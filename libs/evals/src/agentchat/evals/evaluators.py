@@ -207,7 +207,7 @@ class Facts(RunEvaluator):
 class CitedSources(RunEvaluator):
     """The reply cites sources, as `[1]`, and none that it was not given.
 
-    `at_least`: so many; without it at least one, if the recorded reply cites any.
+    `at_least`: this number; without it at least one, if the recorded reply cites any.
     """
 
     at_least: int | None = None
@@ -288,7 +288,7 @@ class JsonSchema(RunEvaluator):
 
 @dataclass(repr=False, kw_only=True)
 class Length(RunEvaluator):
-    """The reply has so many characters, or so many times those of the recorded reply."""
+    """The reply's number of characters is within bounds, or within multiples of the recorded reply's."""
 
     at_least: int = 0
     at_most: int | None = None
@@ -308,7 +308,7 @@ class Length(RunEvaluator):
 
 @dataclass(repr=False, kw_only=True)
 class AtMost(RunEvaluator):
-    """The run took at most so much, or so many times what the recorded run took; seconds without tools."""
+    """The run used at most this much, or this multiple of the recorded run; seconds are without tools."""
 
     figure: Literal["tokens", "seconds", "cost"]
     value: float | None = None

@@ -16,7 +16,7 @@ UNUSED_DAYS = 30
 """Days after which a file that no conversation has is deleted."""
 
 UPLOAD_SECONDS = 3600
-"""Seconds after which an upload that has not ended never will."""
+"""Seconds after which an unfinished upload counts as abandoned."""
 
 POLL_SECONDS = 600.0
 """The interval between sweeps."""

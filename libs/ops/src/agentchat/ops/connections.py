@@ -41,7 +41,7 @@ _BUS_SECONDS = 8.0
 T = TypeVar("T")
 
 Needs = Literal["no", "if known", "needed", "to provision"]
-"""Need for the bus, and as which user. `if known`: connect if the address is known."""
+"""The need for the bus, and the user to connect as. `if known`: connect if the address is known."""
 
 _OLD_TABLES = (
     psycopg.errors.UndefinedTable,

@@ -19,7 +19,7 @@ GATEWAY_PORT = 8080
 _FIRST, _BLOCKS, _BLOCK = 10_000, 355, 64
 """Blocks of ports below 32768, where the kernel chooses none for outgoing connections."""
 _NEXT_BLOCK = 177
-"""A process looks so many blocks further for the next one, far from those of the next process ids."""
+"""How many blocks further a process looks for the next one, far from those of the next process ids."""
 _offsets = itertools.count()
 _claimed: list[tuple[int, int]] = []
 """The blocks of this process, each with the file descriptor that holds its lock until the process ends."""

@@ -11,7 +11,7 @@ from agentchat.runtime.postgres import Connection
 from agentchat.webhooks.webhook_bodies import encode_body, format_time
 
 DISABLE_AFTER_DAYS = 5
-"""An endpoint without a success for so long, since its first failure, is disabled."""
+"""How long after its first failure an endpoint without a success is disabled."""
 
 
 def find_failing_since(

@@ -127,7 +127,7 @@ def get_client_output(call: Call) -> str:
 
 
 def _list_warnings(run: Run, replies: int) -> Iterator[updates.Warned]:
-    """Yield the warnings that came after so many replies of the run."""
+    """Yield the warnings after this number of replies of the run."""
     for behind, warning in zip(run.warned_behind, run.warnings, strict=True):
         if behind == replies:
             yield updates.Warned(warning)

@@ -66,7 +66,7 @@ def compute_digests(messages: Sequence[ShownMessage]) -> Digests:
     Blanks around a text are ignored.
     """
     has_reply = len(messages) > 1 and messages[-2].role == "assistant"
-    asked = len(messages) - (2 if has_reply else 1)  # so many were shown with the run before
+    asked = len(messages) - (2 if has_reply else 1)  # as many as were sent with the run before
     digest, before = hashlib.sha256(), None
     for index, message in enumerate(messages):
         if index == asked > 0:

@@ -20,7 +20,7 @@ NEWEST = 1_000
 """The number of conversations that are looked through one by one, before the index of words is used."""
 
 COMMON = 100
-"""If so many of them match, no others are looked for."""
+"""If this number of them match, no others are searched."""
 
 FREQUENT = 400
 """If so many of them have the words in any order, the index is not used: it would be read almost whole."""
@@ -74,7 +74,7 @@ class TextSearch:
         self._values = dict(values)
 
     async def match(self, limit: int) -> TextMatches:
-        """Return the conversations that match; at least `limit` of them if there are so many."""
+        """Return the conversations that match; at least `limit` of them if there are as many."""
         await self._load_words()
         most = max(NEWEST, limit)
         looked_at, having_words, ids, ranks = await self._match(_WALKED, most)

@@ -21,7 +21,7 @@ async def list_unlisted(
 ) -> AsyncIterator[UnlistedConversation]:
     """Yield the unlisted conversations of all accounts, the oldest first.
 
-    With `idle_seconds` those without an event for so long. Raises DatabaseUnavailable.
+    With `idle_seconds` those without an event for that time. Raises DatabaseUnavailable.
     """
     after = ""
     while True:

@@ -15,7 +15,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 
 KEPT_DAYS = 30
 CLAIM_SECONDS = 150
-"""Longer than one answer may take."""
+"""How long a claimed run may stay without a result: longer than one answer takes."""
 
 TABLES = """
 CREATE TABLE what_if_runs (

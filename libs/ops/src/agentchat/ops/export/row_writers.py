@@ -36,7 +36,7 @@ _DUCKDB_TYPES = {
     "timestamptz": "TIMESTAMPTZ",
 }
 _ROWS_OF_A_GROUP = 4096
-"""DuckDB holds so many rows: of 4 KB each they took 220 MB in all, and 10,240 rows 380 MB."""
+"""How many rows DuckDB holds: of 4 KB each they took 220 MB in all, and 10,240 rows 380 MB."""
 _MAX_LINE = 32 * 1024 * 1024
 
 

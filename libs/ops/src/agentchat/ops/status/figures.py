@@ -41,7 +41,7 @@ _FAULTS = (
 
 
 FAILED_HOURS = 24
-"""Failed runs of so many hours are counted."""
+"""Failed runs of this number of hours are counted."""
 
 
 class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,7 +80,7 @@ _HELP = {
     "on_expiry": "What the run does when nobody has decided in time.",
     "on_new_message": "What a message does to a run that waits for a decision.",
     "disabled": "A disabled agent answers no requests. This makes no version.",
-    "retention_days": "After so many days without activity conversations are deleted. Blank: the account's.",
+    "retention_days": "Days without activity after which conversations are deleted. Blank: the account's.",
     "output_schema": "The JSON Schema of replies, if the output type is json.",
     "compaction": "How a long conversation is summarised. Blank: it fails when it is too long.",
     "other_parameters": "Sent to the provider unchanged, such as stop_sequences or thinking.",

@@ -44,7 +44,7 @@ T = TypeVar("T")
 class AdminPage(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A page of a list.
 
-    A search has its `total`: all that was found, or at least so many if not `is_total_exact`.
+    A search has its `total`: the number found, or a lower bound if not `is_total_exact`.
     """
 
     data: tuple[T, ...]

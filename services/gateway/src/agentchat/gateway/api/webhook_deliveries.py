@@ -15,7 +15,7 @@ from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.webhooks import deliveries
 
 TEST_SECONDS = 20.0
-"""A test's answer is waited for so long: longer than an attempt may take."""
+"""How long a test's answer is awaited: longer than an attempt may take."""
 
 _LOOK_SECONDS = 0.1
 

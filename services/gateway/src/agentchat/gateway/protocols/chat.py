@@ -44,7 +44,7 @@ STREAM_EVENTS = (
     *(http.ApprovalRequiredEvent, http.ClientToolsRequiredEvent),
     *(http.DoneEvent, http.MessageDoneEvent, http.ErrorEvent),
 )
-"""Of all forms."""
+"""The events of all forms."""
 
 AgentId = Annotated[
     str,

@@ -64,7 +64,7 @@ async def claim_command(claims: Claims, key: IdempotencyKey, command: C) -> C:
 
 
 async def extend_claim(pool: Pool, claim: Claim, seconds: float) -> None:
-    """Leave a queued request so many seconds more. If this fails, the claim expires."""
+    """Extend the claim of a queued request by `seconds`. If this fails, the claim expires."""
     if claim.key_hash:
         with contextlib.suppress(DatabaseUnavailable):
             await idempotency.extend_claim(pool, claim, seconds)

@@ -105,7 +105,10 @@ def add_tools(category: Category, shop: Shop) -> None:
     async def list_product_reviews(
         product_id: ProductId,
         max_stars: Annotated[
-            int, Field(ge=1, le=5, description="Only reviews with at most so many stars; 2 finds complaints.")
+            int,
+            Field(
+                ge=1, le=5, description="Only reviews with at most this number of stars; 2 finds complaints."
+            ),
         ] = 5,
         limit: Limit = 5,
     ) -> Json:

@@ -7,7 +7,7 @@ from agentchat.runtime.bounded_map import BoundedMap
 
 FAILURES = 3
 SECONDS = 30.0
-"""A model that failed FAILURES times within so many seconds is skipped for as many."""
+"""A model that failed FAILURES times within this time is skipped for the same time."""
 
 _MAX_MODELS = 1000
 

@@ -69,7 +69,7 @@ class Compactor:
         return step is not None and await self._summarize(step.runs)
 
     async def _summarize(self, runs: int) -> bool:
-        """Summarise so many runs, in as many calls as needed. Return True if that succeeded."""
+        """Summarise this number of runs, in as many calls as needed. Return True if that succeeded."""
         log = logs.get_logger("run")
         while runs:
             part = min(runs, self._most or runs)

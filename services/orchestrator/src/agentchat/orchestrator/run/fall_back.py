@@ -22,7 +22,7 @@ from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.runtime import logs, metrics
 
 LAST_CHANGE_SECONDS = 300.0
-"""A run's model changes only so long after its message, so that the last one has as much time to answer."""
+"""How long after its message a run's model may change; the last one then has as much time to answer."""
 
 _CODES: dict[str, FallbackReason] = {
     "provider_overloaded": "overloaded",
