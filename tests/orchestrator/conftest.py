@@ -8,6 +8,7 @@ import pytest
 
 from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.log import open_log
+from agentchat.limits import Limiter
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.anthropic.client import AnthropicApi
 from agentchat.orchestrator.models.provider_api import ProviderApi
@@ -90,3 +91,11 @@ async def box(system: World) -> AsyncIterator[Toolbox]:
     """What its agents' tools are run by."""
     async with Toolbox(system.bus).open() as opened:
         yield opened
+
+
+@pytest.fixture
+async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
+    """The gateway's."""
+    opened = Limiter(redis_url, instance="test", timeout=5)
+    yield opened
+    await opened.aclose()

@@ -42,11 +42,3 @@ async def test_a_run_fails_if_the_agent_says_so(system: World, box: Toolbox) -> 
         "The agent's tool servers cannot be reached: mail.",
     )
     assert system.calls == []
-
-
-async def test_without_a_missing_server_nothing_is_said(system: World, box: Toolbox) -> None:
-    box.unavailable = ()
-    system.will(reply_with("Done."))
-    caller = await system.chat(await system.agent(system_prompt="Be brief.", mcp_servers=SERVERS))
-    assert system.calls[0].system == "Be brief."
-    assert not [event for event in await system.events(caller) if isinstance(event, events.WarningRaised)]

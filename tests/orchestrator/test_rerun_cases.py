@@ -1,11 +1,9 @@
 """Recorded runs that a question brings along: done again anywhere, and what becomes of calls they lack."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-import pytest
 
 from agentchat.bus.commands import decide_approval
 from agentchat.contracts import frames, wire
@@ -25,12 +23,6 @@ SHOP = (McpServer(name="shop", url="http://127.0.0.1:1/"),)
 NOWHERE = "0192f0c1-0000-7000-8000-0000000000ff"
 _FIND = ("call_a", "find", '{"q": "mugs"}')
 _ORDER = ("call_b", "order", '{"id": "mug-1"}')
-
-
-@pytest.fixture(scope="module")
-async def tools(system: World) -> AsyncIterator[Toolbox]:
-    async with Toolbox(system.bus).open() as toolbox:
-        yield toolbox
 
 
 async def record_run(world: World, *answers: Any, **draft: Any) -> Listener:
@@ -63,16 +55,16 @@ def calls(answer: WhatIfAnswered) -> list[tuple[str, bool]]:
     return [(call.name, call.missed) for call in answer.calls]
 
 
-async def test_a_case_is_answered_where_the_log_does_not_have_it(system: World, tools: Toolbox) -> None:
+async def test_a_case_is_answered_where_the_log_does_not_have_it(system: World, box: Toolbox) -> None:
     script = (reply_with_calls(_FIND, text="Let me see. "), reply_with("Yes."))
     first = await record_run(system, *script, mcp_servers=SHOP)
-    shown, listed = [call.body for call in system.calls], len(tools.listed)
+    shown, listed = [call.body for call in system.calls], len(box.listed)
     system.will(*script)
     answer = await again(system, await build_case(system, first, conversation_id=NOWHERE))
     assert (answer.outcome, answer.content) == ("completed", "Let me see. Yes.")
     assert calls(answer) == [("find", False)]
     assert [call.body for call in system.calls] == shown
-    assert len(tools.listed) == listed, "no tool server is touched"
+    assert len(box.listed) == listed, "no tool server is touched"
 
 
 async def test_a_case_that_no_message_can_hold_is_done_again(system: World) -> None:
@@ -85,9 +77,9 @@ async def test_a_case_that_no_message_can_hold_is_done_again(system: World) -> N
     assert system.calls[-1].last_text == long.decode()
 
 
-async def test_a_rerun_stops_at_the_first_unrecorded_call(system: World, tools: Toolbox) -> None:
+async def test_a_rerun_stops_at_the_first_unrecorded_call(system: World, box: Toolbox) -> None:
     first = await record_run(system, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
-    done = len(tools.requested)
+    done = len(box.requested)
     system.will(reply_with_calls(("c", "find", '{"q": "red mugs"}'), text="Hm. "), reply_with("No."))
     answer = await again(system, await build_case(system, first))
     assert (answer.outcome, answer.code, answer.content) == ("diverged", "diverged", "Hm. ")
@@ -97,7 +89,7 @@ async def test_a_rerun_stops_at_the_first_unrecorded_call(system: World, tools: 
     assert answer.diverged.nearest == AskedTool(round=1, name="find", input={"q": "mugs"})
     assert answer.detail == 'Round 1 calls find {"q":"red mugs"}, which was never recorded.'
     assert len(system.calls) == 1
-    assert len(tools.requested) == done
+    assert len(box.requested) == done
 
 
 async def test_passages_come_with_the_case(system: World) -> None:
@@ -117,7 +109,7 @@ async def test_passages_come_with_the_case(system: World) -> None:
         assert shown in system.calls[0].messages[0]["content"][0]["text"]
 
 
-async def test_a_changed_input_is_told_to_the_model_as_it_was(system: World, tools: Toolbox) -> None:
+async def test_a_changed_input_is_told_to_the_model_as_it_was(system: World, box: Toolbox) -> None:
     system.will(reply_with_calls(("b", "order", '{"n": 2}')), reply_with("Done."))
     caller = await system.ask(await system.agent(mcp_servers=(ASKING_SHOP,)))
     await caller.until(frames.Paused)

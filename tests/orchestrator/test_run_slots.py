@@ -33,14 +33,6 @@ _QUICK_SECONDS = 0.01
 _A_LOOK = 0.6
 
 
-@pytest.fixture
-async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
-    """The gateway's."""
-    opened = Limiter(redis_url, instance="test", timeout=5)
-    yield opened
-    await opened.aclose()
-
-
 class Account:
     """An account of two runs at once, whose requests take their slots as at a gateway."""
 

@@ -1,7 +1,6 @@
 """However a run ends, its slot is free and its tokens are counted before the caller hears of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,13 +15,6 @@ from tests.orchestrator.given import Listener, World, format_time_ago
 from tests.orchestrator.scripted import Answer, break_off, fail_with, is_holding, reply_with, reply_with_calls
 
 ONE_SLOT = Quota(concurrent_runs=1)
-
-
-@pytest.fixture
-async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
-    opened = Limiter(redis_url, instance="test", timeout=5)
-    yield opened
-    await opened.aclose()
 
 
 async def begin_run(world: World, limiter: Limiter, agent: str) -> Listener:
