@@ -14,19 +14,20 @@ from agentchat.runtime.web import raise_open_files
 from bench import processes
 from bench.load import Loaded, run
 from bench.processes import ROOT, Started, start_upstream
-from bench.report import CPU_CHATS, CPU_DELTAS, Measured, build_tables, show
-from bench.systems import BASELINE_PYTHON, SHORT, TOOL, System, run_baseline, run_service
+from bench.report import CPU_CHATS, CPU_DELTAS, EARLIER, TOOL_CALL, Measured, build_tables, show
+from bench.systems import BASELINE_PYTHON, SHORT, TOOL, Service, System, run_baseline, run_service
 
 OUTPUT = ROOT / ".bench"
 _BASELINES = ("sdk", "aiohttp")
-_REST_SECONDS = 5.0
+_REST_SECONDS = 10.0
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """`chats` in all, `at_once` at a time, of `deltas` each.
 
     Without `spacing_ms` the deltas arrive at once. With it the provider paces them, and all streams are open
-    together, so that their memory is measured too.
+    together, so that their memory is measured too. All chats continue one conversation if that has `earlier`
+    messages.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     deltas: int = 20
     spacing_ms: int = 0
     tool: bool = False
+    earlier: int = 0
     rounds: int = 3
 
     @property
@@ -58,17 +60,18 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 _WARM_UP = Scenario(name="warm-up", chats=200, at_once=8)
 FULL = (
     Scenario(name="1 at once", chats=150, at_once=1),
-    Scenario(name="8 at once", chats=400, at_once=8),
     Scenario(name="32 at once", chats=800, at_once=32, rounds=4),
     Scenario(name="128 at once", chats=800, at_once=128),
-    Scenario(name="tool call", chats=200, at_once=8, tool=True),
-    Scenario(name="50 streams", chats=50, at_once=50, deltas=500, spacing_ms=10),
+    Scenario(name=TOOL_CALL, chats=60, at_once=1, tool=True),
+    Scenario(name=EARLIER, chats=60, at_once=1, earlier=1_000),
     Scenario(name="200 streams", chats=200, at_once=200, deltas=500, spacing_ms=10),
     Scenario(name="1000 streams", chats=1000, at_once=1000, deltas=200, spacing_ms=50, rounds=2),
 )
-"""Ten minutes."""
+"""Less than ten minutes."""
 QUICK = (
     Scenario(name="1 at once", chats=60, at_once=1, rounds=2),
+    Scenario(name=TOOL_CALL, chats=30, at_once=1, tool=True, rounds=1),
+    Scenario(name=EARLIER, chats=30, at_once=1, earlier=1_000, rounds=1),
     Scenario(name="32 at once", chats=300, at_once=32, rounds=2),
     Scenario(name="50 streams", chats=50, at_once=50, deltas=300, spacing_ms=10, rounds=1),
 )
@@ -99,14 +102,14 @@ async def run_benchmark(scenarios: Sequence[Scenario]) -> None:
         models = tuple({each.model for each in (_WARM_UP, *scenarios)})
         async with start_upstream() as upstream, build_systems(upstream, models) as systems:
             await asyncio.sleep(_REST_SECONDS)
+            measured += [await measure_idle(system) for system in systems]
             for system in systems:
-                sys.stderr.write(f"bench: idle {system.name}: {measure_memory(system):.0f} MiB\n")
                 await measure(_WARM_UP, system, 0)
             for scenario in scenarios:
                 # All systems in each round, so that other load of the machine is in all of them.
                 for number in range(1, scenario.rounds + 1):
                     for system in systems:
-                        if system.name in _BASELINES and scenario.tool:
+                        if system.name in _BASELINES and (scenario.tool or scenario.earlier):
                             continue
                         sys.stderr.write(f"bench: {scenario.name}, round {number}: {system.name}\n")
                         measured.append(await measure(scenario, system, number))
@@ -123,9 +126,22 @@ async def build_systems(upstream: Started, models: tuple[str, ...]) -> AsyncIter
         yield [ours, *[await stack.enter_async_context(run_baseline(form, upstream)) for form in _BASELINES]]
 
 
+async def measure_idle(system: System) -> Measured:
+    """Measure the memory and the CPU of a system that has nothing to do."""
+    before = processes.measure_cpu_seconds(system.pids)
+    await asyncio.sleep(_REST_SECONDS)
+    after = processes.measure_cpu_seconds(system.pids)
+    cpu = {name: used - before.get(name, 0.0) for name, used in after.items()}
+    figures = {"MiB": measure_memory(system), "% of a core": sum(cpu.values()) / _REST_SECONDS * 100}
+    return Measured(scenario="idle", system=system.name, round=0, figures=figures, cpu=cpu, failures={})
+
+
 async def measure(scenario: Scenario, system: System, number: int) -> Measured:
     """Run one scenario with one system. Raises StackError, TimeoutError."""
     load = system.load(scenario.model, scenario.chats, scenario.at_once, scenario.ramp)
+    if scenario.earlier and isinstance(system, Service):
+        conversation_id = await system.start_conversation(scenario.earlier)
+        load = system.load(scenario.model, scenario.chats, scenario.at_once, scenario.ramp, conversation_id)
     await system.settle()
     idle, before = measure_memory(system), processes.measure_cpu_seconds(system.pids)
     loading = asyncio.create_task(run(load))

@@ -10,8 +10,18 @@ from rich.console import Console
 from bench.systems import SERVICE
 
 CPU_CHATS, CPU_DELTAS = "CPU s / 1,000 chats", "CPU s / 1M deltas"
+TOOL_CALL, EARLIER = "tool call", "1,000 earlier messages"
 _CHATS = (CPU_CHATS, "chats / s", "first p50 ms", "first p99 ms")
 _STREAMS = (CPU_DELTAS, "stretch p99", "first p50 ms", "first p99 ms", "KiB / open stream")
+_IDLE = ("MiB", "% of a core")
+_RATIOS = (
+    ("1 at once", CPU_CHATS),
+    ("1 at once", "first p50 ms"),
+    ("32 at once", CPU_CHATS),
+    ("32 at once", "chats / s"),
+    ("200 streams", CPU_DELTAS),
+)
+"""The service's figures to compare with the baselines' in the table of ratios."""
 _PAPER_WIDTH = 120
 
 
@@ -56,6 +66,8 @@ def build_tables(measured: Sequence[Measured]) -> list[Table]:
     made = (
         compare_systems(measured, "Short chats: 20 deltas that arrive at once", _CHATS),
         compare_systems(measured, "Paced streams", _STREAMS),
+        compare_systems(measured, "Idle", _IDLE),
+        build_ratios_table(measured),
         build_process_table(measured, "CPU ms of a chat, by process", CPU_CHATS, "chats", 1e3),
         build_process_table(measured, "CPU µs of a delta, by process", CPU_DELTAS, "deltas", 1e6),
     )
@@ -75,6 +87,22 @@ def compute_ratio(measured: Sequence[Measured], scenario: str, figure: str, othe
     pairs = [(one.figures[figure], two.figures[figure]) for one, two in zip(ours, theirs, strict=False)]
     values = [one / two for one, two in pairs if two]
     return Spread.from_values(values) if values else None
+
+
+def build_ratios_table(measured: Sequence[Measured]) -> Table:
+    """Divide the service's figures by the baselines', and its own of special chats by those of plain ones."""
+    rows: list[tuple[str, ...]] = []
+    for scenario, figure in _RATIOS:
+        ratios = [compute_ratio(measured, scenario, figure, other) for other in ("sdk", "aiohttp")]
+        if any(ratios):
+            rows.append((f"{scenario}: {figure}", *(str(each or "") for each in ratios), ""))
+    for scenario, figure in ((TOOL_CALL, CPU_CHATS), (EARLIER, "first p50 ms")):
+        special, plain = (
+            _spread(list_rounds(measured, each, SERVICE), figure) for each in (scenario, "1 at once")
+        )
+        if special and plain:
+            rows.append((f"{scenario}: {figure}", "", "", _number(special.median / plain.median)))
+    return Table("Ratios of the service", ("", "to sdk", "to aiohttp", "to a plain chat at 1 at once"), rows)
 
 
 def compare_systems(measured: Sequence[Measured], title: str, figures: tuple[str, ...]) -> Table:

@@ -3,10 +3,15 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import LiteralString
 
 from agentchat.administration.admin_versions import create_agent
+from agentchat.contracts.events import ConversationSeeded, ConversationStarted
 from agentchat.contracts.ids import make_id
+from agentchat.contracts.values import ShownMessage
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.store import open_store
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
 from agentchat.directory.secrets import Sealer
@@ -48,12 +53,27 @@ class Service:
         started = {entry.name: entry.pid for entry in kept.processes if entry.pid is not None}
         return {**started, "up": kept.pid}
 
-    def load(self, model: str, chats: int, at_once: int, ramp: float) -> Load:
-        """Describe chats with a model, each in a conversation of its own."""
+    async def start_conversation(self, messages: int) -> str:
+        """Return the id of a new conversation with so many earlier messages."""
+        conversation_id, at = make_id(), datetime.now(UTC).isoformat()
+        pair = (ShownMessage("user", "Go."), ShownMessage("assistant", "A reply of a line or two." * 4))
+        stored = (
+            ConversationStarted(trace_id=make_id(), at=at, account_id=demo.LOAD_ACCOUNT_ID),
+            ConversationSeeded(trace_id=make_id(), at=at, messages=pair * (messages // 2)),
+        )
+        async with open_store(self._stack.environment.database_url) as store:
+            await store.append(Conversation(conversation_id=conversation_id), stored)
+        return conversation_id
+
+    def load(
+        self, model: str, chats: int, at_once: int, ramp: float, conversation_id: str | None = None
+    ) -> Load:
+        """Describe chats with a model, each in a conversation of its own or all in one."""
         found = self._stack.environment
         agent = self._agents[model]
         headers = {"X-Api-Key": found.load_api_key, "X-Agent-Id": agent, "X-Stream-Form": "1"}
-        url, bodies = f"{found.base_url}/v1/chat/stream", ({"message": "Go."},)
+        body = {"message": "Go."} | ({"conversation_id": conversation_id} if conversation_id else {})
+        url, bodies = f"{found.base_url}/v1/chat/stream", (body,)
         return Load(url=url, headers=headers, bodies=bodies, chats=chats, at_once=at_once, ramp=ramp)
 
     async def settle(self) -> None:

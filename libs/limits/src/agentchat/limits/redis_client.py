@@ -44,8 +44,7 @@ class RedisClient:
     """
 
     def __init__(self, redis_url: str, *, timeout: float, name: str) -> None:
-        # No retries: a second try after a time-out would only come too late. RESP2 saves a round trip. A
-        # connection without redis-py's client and pipeline around it takes a third of their CPU time.
+        # No retries: a second try after a time-out would only come too late. RESP2 saves a round trip.
         pool = ConnectionPool.from_url(
             redis_url,
             socket_connect_timeout=_CONNECT_SECONDS,

@@ -98,12 +98,14 @@ async def _consume(
     handler, lister = CallHandler(bus, executor, ResultQuota(), files), ToolLister(agents, servers)
     # The other sides: bus.commands.list_tools and check_tools (orchestrator and administration),
     # administration.admin_authorizations (authorize), gateway.api.oauth_callback (authorized).
+    cancels = await bus.traces.follow_cancels(executor.cancel)
+    cancels.look_again()
     followed = [
         await bus.rpc.serve(subjects.TOOLS_LIST, SERVICE, lister.answer_list),
         await bus.rpc.serve(subjects.TOOLS_CHECK, SERVICE, lister.answer_check),
         await bus.rpc.serve(subjects.TOOLS_AUTHORIZE, SERVICE, links.begin),
         await bus.rpc.serve(subjects.TOOLS_AUTHORIZED, SERVICE, links.finish),
-        await bus.traces.follow_cancels(executor.cancel),
+        cancels,
     ]
     limit = asyncio.timeout(None)
     background = [

@@ -144,7 +144,8 @@ class Executor:
         seconds_left = await self._clock.get_seconds_until(request.deadline) if request.deadline else math.inf
         if seconds_left <= 0:
             raise ToolFailed("late")
-        if await self._bus.traces.is_cancelled(request.trace_id):
+        cancelled = self._bus.traces.is_known_cancelled(request.trace_id)
+        if cancelled or (cancelled is None and await self._bus.traces.is_cancelled(request.trace_id)):
             raise ToolFailed("cancelled")
         return seconds_left
 
