@@ -17,9 +17,11 @@ class CpuBudget:
             _KEPT
         )  # level, and when it was measured
 
-    def spend(self, account_id: str, seconds: float) -> None:
-        """Add CPU seconds to the account's bucket."""
-        self._spent.put(account_id, (self._get_level(account_id) + seconds, time.monotonic()))
+    def spend(self, account_id: str, seconds: float) -> float:
+        """Add CPU seconds to the account's bucket; return how long it must wait then."""
+        level = self._get_level(account_id) + seconds
+        self._spent.put(account_id, (level, time.monotonic()))
+        return max(0.0, (level - self._burst) / self._share)
 
     def wait_seconds(self, account_id: str) -> float:
         """Return how long the account must wait; 0 if it may continue now."""

@@ -160,13 +160,13 @@ class RetryingModel:
                 began = time.perf_counter()
                 text, moved = builder.feed(part)
                 watch.record_arrival(moved, builder.ended)
-                self._loop.spend(account_id, time.perf_counter() - began)
+                pause = self._loop.spend(account_id, time.perf_counter() - began)
                 if reasoning := builder.take_reasoning():
                     await sent.send_reasoning(reasoning)
                 if text:
                     await sent(text)
-                if (pause := self._loop.wait_seconds(account_id)) > 0 or len(piece) > SLICE_BYTES:
-                    await asyncio.sleep(max(pause, 0))
+                if pause or len(piece) > SLICE_BYTES:
+                    await asyncio.sleep(pause)
                 if builder.finished:
                     return
 

@@ -47,22 +47,19 @@ class EventReader:
             lines[0] = lines[0].removeprefix(_BOM)
             self._is_first_line = False
         for line in lines:
-            if line:
-                self._take_line(line)
+            if not line:
+                if self._data:
+                    data = b"\n".join(self._data)
+                    event, self._data, self._size = self._event, [], 0
+                    yield event, data
+                self._event = b""
                 continue
-            if self._data:
-                data = b"\n".join(self._data)
-                event, self._data, self._size = self._event, [], 0
-                yield event, data
-            self._event = b""
+            field, _, value = line.partition(b":")
+            if field == b"data":
+                self._data.append(value.removeprefix(b" "))
+                self._size += len(line)
+            elif field == b"event":
+                self._event = value.removeprefix(b" ")
         self._line += rest
         if len(self._line) + self._size > MAX_EVENT_BYTES:
             raise StreamBroken("an event without an end")
-
-    def _take_line(self, line: bytes) -> None:
-        field, _, value = line.partition(b":")
-        if field == b"data":
-            self._data.append(value.removeprefix(b" "))
-            self._size += len(line)
-        elif field == b"event":
-            self._event = value.removeprefix(b" ")
