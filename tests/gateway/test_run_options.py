@@ -14,6 +14,7 @@ CHAT = "/v1/chat"
 SECRET = "canary-4d1f"
 CONTEXT = {"context": {"customer_name": "Ada", "basket": [1, {"sku": "A"}]}}
 LABELS = {"title": "A parcel", "metadata": {"channel": "web"}, "external_id": "ticket-4711"}
+TOOL = {"name": "show_map", "description": "Show a place", "input_schema": {"type": "object"}}
 PARAMETERS = {"parameters": {"temperature": 0.5}}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (
@@ -93,6 +94,10 @@ async def test_what_a_message_may_do_to_a_run_is_named(
         ({"context": "Ada"}, "context"),
         ({"context": {"a": "x" * 4090}}, "context"),
         ({"context": {"a": ["\x00"]}}, "context.a"),
+        ({"client_tools": [TOOL, TOOL]}, "client_tools"),
+        ({"client_tools": [TOOL | {"name": f"t{number}"} for number in range(65)]}, "client_tools"),
+        ({"client_tools": [TOOL | {"input_schema": {"type": "array"}}]}, "client_tools[0].input_schema"),
+        ({"client_tools": [TOOL], "tool_choice": "other"}, "tool_choice"),
         ({"secrets": {"a b": SECRET}}, "secrets"),
         ({"secrets": {"a": f"{SECRET}\n"}}, "secrets.a"),
         ({"secrets": {"a": SECRET * 400}}, "secrets.a"),

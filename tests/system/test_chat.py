@@ -62,14 +62,6 @@ async def test_form_2_is_start_deltas_tool_calls_done(caller: Caller) -> None:
     assert saved["content"] == done["message"]["content"]
 
 
-async def test_a_prompt_override_holds_for_one_request(caller: Caller) -> None:
-    question = "Who are you?"
-    first = (await caller.chat(question, prompt="You are Captain Override.")).json()
-    second = (await caller.chat(question, conversation_id=first["conversation_id"])).json()
-    assert "Captain Override" in first["message"]["content"]
-    assert "Captain Override" not in second["message"]["content"]
-
-
 async def test_a_continued_conversation_remembers_what_was_said(caller: Caller) -> None:
     first = (await caller.chat("Hello, my name is Ada.")).json()
     thread = first["conversation_id"]
