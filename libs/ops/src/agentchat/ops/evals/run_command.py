@@ -135,7 +135,7 @@ def run(
     else:
         print_verdict(decided)
     cost = f", {session.money:.4f} {table.currency}".rstrip() if session.money else ""
-    kept = f", {format_count(session.cached, 'answer')} paid for before" if session.cached else ""
+    kept = f"; {format_count(session.cached, 'answer')} from the cache" if session.cached else ""
     printing.print_note(f"{format_count(session.tokens, 'token')}{cost}{kept}; {path}")
     if decided.exit_code:
         raise typer.Exit(decided.exit_code)

@@ -177,7 +177,7 @@ _UserName = Annotated[
 class OpenAiRequest(http.RunOptions, frozen=True, kw_only=True):
     """The fields that count of a request of either of OpenAI's APIs."""
 
-    model: Annotated[str, Meta(description="The agent's id, or a name that it alone has.")]
+    model: Annotated[str, Meta(description="The agent's id, or its name if no other agent has it.")]
     stream: bool | None = None
     tools: Annotated[
         tuple[Any, ...] | None, Meta(description="Functions that the client runs. Others are ignored.")
