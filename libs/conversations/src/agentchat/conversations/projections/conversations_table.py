@@ -156,7 +156,8 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
             changes[fact.conversation_id] = change
         change.events += 1
         change.bytes += fact.size
-        change.file_ids += (file.file_id for file in _list_files(fact.event))
+        if files := _list_files(fact.event):
+            change.file_ids = sorted({*change.file_ids, *(file.file_id for file in files)})
         match fact.event:
             case events.ConversationStarted(user_id=user_id, external_id=external_id) as started:
                 change.user_id, change.external_id = user_id, external_id
