@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events, values
 from agentchat.contracts.files import StoredFile
+from agentchat.contracts.ownership import Owned, may_use
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
@@ -170,6 +171,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     def erased(self) -> bool:
         """Return True if it was erased."""
         return self.erased_by is not None
+
+    def is_open_to(self, request: Owned) -> bool:
+        """Return True if the request may use it; an erased one is nobody's."""
+        return not self.erased and may_use(request, self)
 
     @property
     def is_full(self) -> bool:

@@ -4,7 +4,6 @@ import msgspec
 
 from agentchat.contracts import events
 from agentchat.contracts.messages import DescribeAnswered, DescribeConversation
-from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import MAX_PAIRS
 from agentchat.conversations.aggregate.conversation import Conversation
 
@@ -17,7 +16,7 @@ def describe_conversation(
     A run in progress does not matter. A change without effect is an event only if the command is keyed: a
     repeated command is recognised by its event, unless 100 others were carried out since.
     """
-    if conversation.erased or not may_use(command, conversation):
+    if not conversation.is_open_to(command):
         return DescribeAnswered(outcome="not_found")
     for trace_id, version in reversed(conversation.described):
         if trace_id == command.trace_id:

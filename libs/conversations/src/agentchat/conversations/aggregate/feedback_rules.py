@@ -7,7 +7,6 @@ from typing import Any
 
 from agentchat.contracts import events
 from agentchat.contracts.messages import FeedbackAnswered, GiveFeedback
-from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import MAX_FEEDBACK
 from agentchat.conversations.aggregate.conversation import Conversation
 
@@ -22,7 +21,7 @@ def give_feedback(
     """
     run = conversation.run(command.trace_id)
     if (
-        not may_use(command, conversation)
+        not conversation.is_open_to(command)
         or run is None
         or run.reply is None
         or run.reply.id != command.message_id

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events, ids
 from agentchat.contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
-from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import fold
 
@@ -44,7 +43,7 @@ def find_answer(stored: Sequence[events.Event], command: ForkConversation) -> Fo
     if not stored:
         return None
     found = fold(command.conversation_id, stored)
-    if found.erased or not may_use(command, found):
+    if not found.is_open_to(command):
         return ForkAnswered(outcome="not_found")
     copies = sum(event.inherited_from is not msgspec.UNSET for event in stored)
     return ForkAnswered(outcome="forked", version=2 + copies)
@@ -64,7 +63,7 @@ def fork(
     these, which are more than may be copied.
     """
     found = fold(command.source_id, source)
-    if found.erased or not may_use(command, found):
+    if not found.is_open_to(command):
         return ForkAnswered(outcome="not_found")
     place = _find_place(source, command)
     if not is_whole and (not isinstance(place, int) or place == len(source) != command.at):

@@ -8,7 +8,6 @@ import msgspec
 
 from agentchat.contracts import events
 from agentchat.contracts.messages import ChatRequested
-from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import AgentFacts, ApprovalNeeded
 from agentchat.conversations.aggregate import approval_rules, busy_rules
 from agentchat.conversations.aggregate.conversation import (
@@ -137,7 +136,7 @@ def open_turn(
     """
     if conversation.version == 0 and not request.new_conversation:
         return NOT_FOUND
-    if conversation.version > 0 and (conversation.erased or not may_use(request, conversation)):
+    if conversation.version > 0 and not conversation.is_open_to(request):
         return NOT_FOUND
     run = conversation.run(request.trace_id)
     if run is not None:

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events
 from agentchat.contracts.messages import CancelRequested, EraseConversation
-from agentchat.contracts.ownership import may_use
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.run_ends import cancel
 from agentchat.conversations.database import read_server_time
@@ -39,10 +38,10 @@ async def erase(services: WorkerServices, command: EraseConversation) -> bool:
     """
     end = asyncio.get_running_loop().time() + services.timings.erase_cancel_seconds
     found = await services.log.load_newest_run(command.conversation_id)
-    if not _is_there(found, command):
+    if not found.is_open_to(command):
         return found.erased_by == command.trace_id
     async with _go_first_in_line(services, command):
-        while _is_there(found, command):
+        while found.is_open_to(command):
             if await _is_in_use(services, command, found):
                 return False
             run = found.active
@@ -53,10 +52,6 @@ async def erase(services: WorkerServices, command: EraseConversation) -> bool:
             found = await services.log.load_newest_run(command.conversation_id)
     # Another command was first, or this command succeeded but its reply was lost.
     return found.erased_by == command.trace_id
-
-
-def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
-    return may_use(command, conversation) and not conversation.erased
 
 
 async def _is_in_use(services: WorkerServices, command: EraseConversation, found: Conversation) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import wire
 from agentchat.contracts.messages import ApprovalAnswered, DecideApproval, ReturnToolResults
-from agentchat.contracts.ownership import may_use
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.approval_rules import ApprovalAnswer, DecisionEvents, DecisionRefused
 from agentchat.conversations.aggregate.client_tool_rules import return_results
@@ -67,7 +66,7 @@ async def _decide(
 ) -> ApprovalAnswered:
     """Decide on a loaded conversation. Raises VersionConflict if another writer has appended."""
     run = conversation.run(command.trace_id)
-    if run is None or not may_use(command, conversation):
+    if run is None or not conversation.is_open_to(command):
         return _UNKNOWN
     now, answer = await read_server_time(services.pool), None
     if isinstance(command, ReturnToolResults):
