@@ -28,7 +28,7 @@ Headings = dict[int, tuple[str, ...]]
 
 
 def convert_to_html(content: bytes) -> ConvertedFile:
-    """Convert the pages that can be read; warnings name the others.
+    """Convert the pages that can be read, under the headings that can; warnings name the other pages.
 
     Raises UnreadableFile, and whatever pypdf raises if the file as a whole is broken.
     """
@@ -38,17 +38,10 @@ def convert_to_html(content: bytes) -> ConvertedFile:
     if len(reader.pages) > MOST_PAGES:
         raise UnreadableFile(f"has more than {MOST_PAGES:,} pages")
     warnings: list[str] = []
-    title = _read_title(reader, warnings)
-    pages = list(_render_pages(reader, _find_headings(reader, warnings), warnings))
+    title, _ = _try(lambda: clean_title(str(reader.metadata.title or "")) if reader.metadata else None)
+    pages = list(_render_pages(reader, _find_headings(reader), warnings))
     above = f"<title>{escape(title)}</title>" if title else ""
     return ConvertedFile("\n".join([above, *pages]), tuple(warnings))
-
-
-def _read_title(reader: PdfReader, warnings: list[str]) -> str | None:
-    title, failed = _try(lambda: clean_title(str(reader.metadata.title or "")) if reader.metadata else None)
-    if failed is not None:
-        warnings.append("the file's title cannot be read")
-    return title
 
 
 def _try(read: Callable[[], T]) -> tuple[T | None, Exception | None]:
@@ -113,21 +106,14 @@ def _name_pages(unread: list[int]) -> str:
     return f"pages {named}{more} cannot be read"
 
 
-def _find_headings(reader: PdfReader, warnings: list[str]) -> Headings:
-    """Return the headings by page. Of several on a page the first counts: little comes before it."""
+def _find_headings(reader: PdfReader) -> Headings:
+    """Return the headings by page, as far as they can be read. Of several on a page the first counts."""
     found: Headings = {}
-    broken = 0
-    entries, failed = _try(lambda: list(islice(_iterate_outline(reader.outline, ()), _MOST_HEADINGS)))
-    if failed is not None:
-        warnings.append("the outline cannot be read, so pages have no headings")
+    entries, _ = _try(lambda: list(islice(_iterate_outline(reader.outline, ()), _MOST_HEADINGS)))
     for path, entry in entries or ():
-        number, failed = _try(partial(reader.get_destination_page_number, entry))
-        if failed is not None:
-            broken += 1
-        elif number is not None and number >= 0:
+        number, _ = _try(partial(reader.get_destination_page_number, entry))
+        if number is not None and number >= 0:
             found.setdefault(number, path)
-    if broken:
-        warnings.append(f"{broken} entries of the outline lead nowhere")
     return found
 
 
