@@ -65,7 +65,7 @@ async def test_each_threshold_is_told_once(world: World, changes: dict[str, Any]
         await erase_budgets_of_user(conn, world.account_id, "ada")
     found = await world.list_deliveries(endpoint.id)
     assert len(found) == len(expected)
-    rows = "SELECT count(*) FROM webhook_deliveries WHERE body LIKE '%ada%'"
+    rows = "SELECT count(*) FROM webhook_deliveries WHERE body LIKE '%\"ada\"%'"
     async with acquire_connection(world.pool) as conn:
         assert await (await conn.execute(rows)).fetchall() == [(0,)]
 

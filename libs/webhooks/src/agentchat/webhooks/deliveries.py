@@ -131,22 +131,20 @@ def _build_delivery(row: tuple[Any, ...]) -> Delivery:
 
 def _build_example(type_: EventType, endpoint: Endpoint) -> object:
     """Return example data, with ids of nothing that exists."""
-    if type_ == "endpoint.disabled":
-        return EndpointData(endpoint_id=endpoint.id, url=endpoint.url, reason="failing")
-    kind = type_.partition(".")[0]
-    if kind == "budget":
-        return BudgetData(month="2026-11", budget=100, cost=100, currency="USD")
-    if kind == "conversation":
-        return ConversationData(position=0, conversation_id=CONVERSATION, version=1)
-    if kind == "approval":
-        return ApprovalData(
-            position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE, approval_id=CONVERSATION
-        )
-    if kind == "feedback":
-        return FeedbackData(
-            position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE, message_id=REPLY
-        )
-    return RunData(position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE)
+    place: dict[str, Any] = {"position": 0, "conversation_id": CONVERSATION, "version": 1}
+    match type_.partition(".")[0]:
+        case "endpoint":
+            return EndpointData(endpoint_id=endpoint.id, url=endpoint.url, reason="failing")
+        case "budget":
+            return BudgetData(month="2026-11", budget=100, cost=100, currency="USD")
+        case "conversation":
+            return ConversationData(**place)
+        case "approval":
+            return ApprovalData(**place, trace_id=TRACE, approval_id=CONVERSATION)
+        case "feedback":
+            return FeedbackData(**place, trace_id=TRACE, message_id=REPLY)
+        case _:
+            return RunData(**place, trace_id=TRACE)
 
 
 _SHOWN: LiteralString = """
