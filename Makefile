@@ -3,6 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 MEMBERS := $(sort $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml services/*/pyproject.toml)))
 READY := $(VENV)/.ready
+RUNNABLE := $(VENV)/.runnable
+PINS := requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 # The lock pins everything but our own members, which are installed editable from the tree.
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
@@ -14,13 +16,19 @@ help: ## list every target
 
 setup: $(READY) ## create .venv with everything pinned by requirements.lock
 
-$(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml)
-	@PYTHON="$(PYTHON)" sh deploy/setup-venv "$(VENV)" $(MEMBERS)
+$(READY): $(PINS)
+	@PYTHON="$(PYTHON)" sh deploy/setup-venv all "$(VENV)" $(MEMBERS)
+	@touch $@
+
+$(RUNNABLE): $(PINS)
+	@PYTHON="$(PYTHON)" sh deploy/setup-venv run "$(VENV)" $(MEMBERS)
+	@touch $@
 
 # The port is checked before anything is installed. Without AGENTCHAT_PORT a free port is taken if 8080 is in use.
+# Developers' tools are installed by the first target that needs them, and stay.
 run: ## start the whole system on embedded servers (Ctrl-C stops it)
 	@$(PYTHON) libs/ops/src/agentchat/ops/ports.py
-	@$(MAKE) -s setup
+	@$(MAKE) -s $(or $(wildcard $(READY)),$(RUNNABLE))
 	@exec $(BIN)/agentchat up
 
 test: $(READY) ## run every test on the real servers of the embedded stack (ARGS=)

@@ -22,7 +22,7 @@ def _names(lock: str) -> set[str]:
 
 
 def _choose_requirements(mode: str) -> str:
-    script = TREE / "deploy" / "image-requirements"
+    script = TREE / "deploy" / "select-requirements"
     return subprocess.run(
         ["sh", str(script), mode], input=LOCK, capture_output=True, text=True, check=True
     ).stdout

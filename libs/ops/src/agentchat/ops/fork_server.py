@@ -28,7 +28,6 @@ PRELOADED = (
     "agentchat.model_demo.app:build",
     "agentchat.runtime.telemetry",
     "agentchat.runtime.worker",
-    "agentchat.ops.prepare",
     "httpcore2",
     "litestar.plugins.attrs",
     "litestar.plugins.pydantic",

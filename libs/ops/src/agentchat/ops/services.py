@@ -125,7 +125,9 @@ class Services:
             "AGENTCHAT_DEMO": msgspec.json.encode(demo).decode(),
         }
         after = tuple(each.name for each in self._servers.processes if each.name == "postgres")
-        return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
+        process = self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
+        # Not a fork: it runs while the process that services are forked from still imports their code.
+        return msgspec.structs.replace(process, is_module=False)
 
     def describe_gateway(self, number: int, port: int) -> Process:
         """Describe a gateway; on loopback its `/docs` has the demo's key filled in."""
