@@ -23,7 +23,7 @@ COMMON = 100
 """If this number of them match, no others are searched."""
 
 FREQUENT = 400
-"""If so many of them have the words in any order, the index is not used: it would be read almost whole."""
+"""If this number of them have the words in any order, the index is not used: nearly all would be read."""
 
 MORE = 10_000
 """The number of conversations that are looked through then."""
