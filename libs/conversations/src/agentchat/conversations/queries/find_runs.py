@@ -111,6 +111,12 @@ async def find_runs(
 
 _TOKENS = "(r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_creation_tokens)"
 _RATING = "(SELECT avg(score) FROM feedback WHERE feedback.trace_id = r.trace_id)"
+_NAMES = ("account_id", "user_id", "agent_id", "model", "form", "state", "code")
+_TEXTS = (*_NAMES, "requested_at", "started_at", "ended_at")
+_NUMBERS = (
+    *("agent_version", "input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"),
+    *("cost", "tool_calls", "duration_ms", "first_token_ms"),
+)
 _LAST_ACTIVITY = "coalesce(r.ended_at, r.requested_at)"
 
 RUNS = SortedList(
@@ -123,46 +129,17 @@ RUNS = SortedList(
        r.requested_at, r.started_at, r.ended_at, {_LAST_ACTIVITY}""",
     keys={
         ACTIVITY: SortKey(_LAST_ACTIVITY, "text", has_index=True),
-        "state": SortKey("r.state", "text"),
-        "code": SortKey("coalesce(r.code, '')", "text"),
-        "agent_id": SortKey("coalesce(r.agent_id, '')", "text"),
-        "agent_version": SortKey("coalesce(r.agent_version, 0)"),
-        "account_id": SortKey("r.account_id", "text"),
-        "user_id": SortKey("coalesce(r.user_id, '')", "text"),
-        "model": SortKey("coalesce(r.model, '')", "text"),
-        "form": SortKey("coalesce(r.form, '')", "text"),
         "tokens": SortKey(_TOKENS),
-        "input_tokens": SortKey("r.input_tokens"),
-        "output_tokens": SortKey("r.output_tokens"),
-        "cache_read_tokens": SortKey("r.cache_read_tokens"),
-        "cache_creation_tokens": SortKey("r.cache_creation_tokens"),
-        "cost": SortKey("coalesce(r.cost, -1)"),
-        "tool_calls": SortKey("r.tool_calls"),
-        "duration_ms": SortKey("coalesce(r.duration_ms, -1)"),
-        "first_token_ms": SortKey("coalesce(r.first_token_ms, -1)"),
         "rating": SortKey(f"coalesce({_RATING}, -2)::numeric"),
-        "requested_at": SortKey("coalesce(r.requested_at, '')", "text"),
-        "started_at": SortKey("coalesce(r.started_at, '')", "text"),
-        "ended_at": SortKey("coalesce(r.ended_at, '')", "text"),
+        **{name: SortKey(f"coalesce(r.{name}, '')", "text") for name in _TEXTS},
+        **{name: SortKey(f"coalesce(r.{name}, -1)") for name in _NUMBERS},
     },
 )
 """The ledger as a list. What a run does not have is less than any value."""
 
 _CONDITIONS = {
     "is_open": "(r.ended_at IS NULL) = %(is_open)s",
-    **{
-        name: f"r.{name} = %({name})s"
-        for name in (
-            "trace_id",
-            "account_id",
-            "user_id",
-            "agent_id",
-            "agent_version",
-            "model",
-            "state",
-            "code",
-        )
-    },
+    **{name: f"r.{name} = %({name})s" for name in ("trace_id", "agent_version", *_NAMES)},
     "account_ids": "r.account_id = ANY (%(account_ids)s)",
     "rating": HAS_RATING.format(alias="r", id="trace_id", rating="%(rating)s"),
     "since": f"{_LAST_ACTIVITY} >= %(since)s",
