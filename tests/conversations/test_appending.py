@@ -88,6 +88,30 @@ async def test_followers_of_the_log_are_notified(
     assert notices == [("conversation_events", "")]
 
 
+async def test_an_append_whose_caller_has_gone_is_notified(
+    migrated_database_url: str, store: ConversationStore, log: Log
+) -> None:
+    gone, next_one = make_id(), make_id()
+    async with (
+        await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as heard,
+        await psycopg.AsyncConnection.connect(migrated_database_url) as other,
+    ):
+        await heard.execute("LISTEN conversation_events")
+        await other.execute("LOCK TABLE conversation_events IN SHARE MODE")
+        append = asyncio.create_task(store.append_stored(gone, 0, [("a.v1", b"{}")]))
+        await _wait_for_a_waiting_lock(other)
+        append.cancel()
+        await asyncio.wait([append])
+        await other.rollback()
+        assert [each async for each in heard.notifies(timeout=10, stop_after=1)]
+        await store.append_stored(next_one, 0, [("a.v1", b"{}")])
+        async with asyncio.timeout(10):
+            while not await log.read_rows(gone):  # noqa: ASYNC110 - the server ends it by itself
+                await asyncio.sleep(0.01)
+    assert append.cancelled()
+    assert len(await log.read_rows(next_one)) == 1
+
+
 async def test_a_small_append_waits_for_one_large_one_at_most(
     migrated_database_url: str, store: ConversationStore
 ) -> None:

@@ -147,8 +147,10 @@ class Writer:
     ) -> dict[str, str | _BlockedAppend | None]:
         """Store the items; return the server's time at which each stored one took its lease."""
         query, values = self._recorder.build_call(items, waits=False)
-        cursor = await conn.execute(query, values, prepare=True)
-        self._notifier.note_append()
+        try:
+            cursor = await conn.execute(query, values, prepare=True)
+        finally:  # the server may store them after the caller has gone, too
+            self._notifier.note_append()
         return {
             conversation_id: _BlockedAppend() if blocked else leased_at
             for conversation_id, leased_at, blocked in await cursor.fetchall()
