@@ -101,7 +101,7 @@ def rename_ids(
 
 
 def build_facts(found: RecordedConversation) -> list[events.Event]:
-    return mapper.decode_all((each.topic, each.state) for each in found.stored)
+    return [mapper.decode_stored(each.topic, each.state) for each in found.stored]
 
 
 def render_heard(name: str) -> list[Heard]:

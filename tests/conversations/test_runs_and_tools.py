@@ -9,7 +9,6 @@ from agentchat.contracts.events import Event
 from agentchat.contracts.examples import FILE
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
-from agentchat.conversations.projections.tools_table import ToolLine, sum_tools_of_month
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -60,35 +59,20 @@ async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -
     ]
 
 
-async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
-    blocks = [use(f"call-{number}") for number in range(4)]
+async def test_each_call_of_a_tool_has_its_outcome(storage: Storage) -> None:
     results = [
-        replace(build_tool_returned(f"call-{number}", word="a"), ms=number * 10, is_error=number == 2)
-        for number in range(3)
+        replace(build_tool_returned(f"call-{number}", word="a"), ms=number * 10, is_error=number == 1)
+        for number in range(2)
     ]
-    await storage.add(*begin(), *build_tool_called([*blocks, use("other", "cancel_order")], "a"), *results)
+    blocks = [use("call-0"), use("call-1"), use("other", "cancel_order")]
+    await storage.add(*begin(), *build_tool_called(blocks, "a"), *results)
     await storage.follow()
-    first, second = await sum_tools_of_month(storage.pool, "2026-11")
-    assert first == ToolLine(
-        account_id=ACCOUNT,
-        day="2026-11-21",
-        name="cancel_order",
-        calls=1,
-        failed=0,
-        lost=1,
-        median_ms=None,
-        p95_ms=None,
-        max_ms=None,
-    )
-    assert (second.name, second.calls, second.failed) == ("get_order", 4, 1)
-    assert (second.lost, second.median_ms, second.p95_ms) == (1, 10.0, 19.0)
-    assert second.max_ms == 20
-    assert await sum_tools_of_month(storage.pool, "2026-11", ACCOUNT) == [first, second]
-    assert (
-        await sum_tools_of_month(storage.pool, "2026-11", "another")
-        == await sum_tools_of_month(storage.pool, "2026-10")
-        == []
-    )
+    columns = "call_id, account_id, name, called_at, is_error, ms"
+    assert await storage.rows(f"SELECT {columns} FROM tools ORDER BY call_id") == [
+        ("call-0", ACCOUNT, "get_order", AT, False, 0),
+        ("call-1", ACCOUNT, "get_order", AT, True, 10),
+        ("other", ACCOUNT, "cancel_order", AT, None, None),
+    ]
 
 
 def build_story(word: str, dice: random.Random) -> list[Event]:

@@ -196,11 +196,6 @@ def decode_stored(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCA
         raise UnreadableEvent(topic, str(error)) from error
 
 
-def decode_all(rows: Iterable[tuple[str, bytes]]) -> list[events.Event]:
-    """Decode (topic, state) rows. Raises UnreadableEvent."""
-    return [decode_stored(topic, state) for topic, state in rows]
-
-
 def decode_readable(rows: Iterable[tuple[str, bytes]]) -> tuple[list[events.Event], bool]:
     """Decode the (topic, state) rows that can be decoded, and return True if those are all.
 

@@ -5,12 +5,8 @@ One row for each call, so that the erasure of a conversation removes its rows an
 
 from collections.abc import Sequence
 
-import msgspec
-from psycopg.rows import class_row
-
 from agentchat.contracts import events
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
-from agentchat.runtime.postgres import Pool, acquire_connection
 
 _TABLES = """
 CREATE TABLE tools (
@@ -24,38 +20,9 @@ CREATE TABLE tools (
     ms integer,
     PRIMARY KEY (trace_id, call_id)
 );
-CREATE INDEX tools_account_idx ON tools (account_id, called_at);
 CREATE INDEX tools_conversation_idx ON tools (conversation_id);
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON tools TO agentchat_service;
 """
-
-
-class ToolLine(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls of one tool on one day (UTC, such as "2026-11-21").
-
-    `failed` returned an error, `lost` have not returned (yet). The times, in ms, are of those that returned,
-    None if none did.
-    """
-
-    account_id: str
-    day: str
-    name: str
-    calls: int
-    failed: int
-    lost: int
-    median_ms: float | None
-    p95_ms: float | None
-    max_ms: int | None
-
-
-async def sum_tools_of_month(pool: Pool, month: str, account_id: str | None = None) -> list[ToolLine]:
-    """Sum the calls of a month such as "2026-11" by day and tool, of one account or of all.
-
-    Raises DatabaseUnavailable.
-    """
-    async with acquire_connection(pool) as conn, conn.cursor(row_factory=class_row(ToolLine)) as cursor:
-        await cursor.execute(_LINES, {"month": month, "account_id": account_id})
-        return await cursor.fetchall()
 
 
 def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
@@ -114,18 +81,4 @@ _RETURN = """
 UPDATE tools AS kept SET is_error = new.is_error, ms = new.ms
   FROM json_to_recordset(%s) AS new(trace_id text, call_id text, is_error boolean, ms integer)
  WHERE kept.trace_id = new.trace_id AND kept.call_id = new.call_id
-"""
-
-# "2026-11" is before, and "2026-11~" after, every time of that month.
-_LINES = """
-SELECT account_id, substr(called_at, 1, 10) AS day, name, count(*) AS calls,
-       count(*) FILTER (WHERE is_error) AS failed,
-       count(*) FILTER (WHERE is_error IS NULL) AS lost,
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY ms) AS median_ms,
-       percentile_cont(0.95) WITHIN GROUP (ORDER BY ms) AS p95_ms,
-       max(ms) AS max_ms
-  FROM tools
- WHERE called_at >= %(month)s AND called_at < %(month)s::text || '~'
-   AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
- GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """
