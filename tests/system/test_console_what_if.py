@@ -41,6 +41,8 @@ async def test_what_if_estimates_repeats_and_compares_runs(browser: Browser, age
     )
     part = await browser.post("/what-if", changed, **{"hx-request": "true"})
     assert extract_text(part.text).startswith("2 runs ,")
+    assert "about <b>USD" in part.text
+    part = await browser.post("/what-if", changed | {"model": "unpriced"}, **{"hx-request": "true"})
     assert "cost unknown" in part.text
     begun = await browser.post("/what-if", changed | {"do": "start"})
     assert "0 of 2 runs" in extract_text(begun.text)
