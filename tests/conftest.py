@@ -23,7 +23,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from agentchat.conversations.event_store.log import Log, open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.ops.prepare import migrate
-from agentchat.ops.services import Servers
+from agentchat.ops.service_processes import Servers
 from agentchat.ops.settings import ProcessCounts
 from agentchat.runtime.cancellation import repair_wait_for
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection, open_pool

@@ -25,7 +25,7 @@ from agentchat.ops.ports import find_free_port
 from agentchat.ops.probes import NOT_READY
 from agentchat.ops.process import wrap_command
 from agentchat.ops.servers import nats
-from agentchat.ops.services import Servers
+from agentchat.ops.service_processes import Servers
 from agentchat.ops.settings import ProcessCounts
 from agentchat.ops.stack import describe_servers
 from agentchat.ops.stack_report import QuietReport, read_last_lines

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
-from agentchat.ops.services import Servers
+from agentchat.ops.service_processes import Servers
 from tests.gateway.admin import TOKEN
 from tests.gateway.embedded import GatewayProcess
 from tests.harness import new_database

@@ -8,7 +8,7 @@ import pytest
 from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.ops.services import Servers
+from agentchat.ops.service_processes import Servers
 from agentchat.runtime.postgres import Pool
 from tests.console.embedded import GUARDED, run_console
 from tests.console.openid_provider import OpenIdProvider, run_openid_provider

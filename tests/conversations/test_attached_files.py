@@ -17,7 +17,7 @@ from agentchat.conversations.aggregate.attached_files import (
     name_files,
     replace_files,
 )
-from agentchat.conversations.aggregate.compaction import plan_compaction
+from agentchat.conversations.aggregate.compaction_rules import plan_compaction
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.aggregate.rebuild_request import rebuild_request

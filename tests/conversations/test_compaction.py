@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentchat.contracts import events
 from agentchat.contracts.messages import ForkConversation
 from agentchat.contracts.values import ShownMessage
-from agentchat.conversations.aggregate.compaction import (
+from agentchat.conversations.aggregate.compaction_rules import (
     Compact,
     find_last_covered_version,
     plan_compaction,

@@ -9,7 +9,7 @@ from psycopg.conninfo import make_conninfo
 import agentchat.directory.migrations
 from agentchat.knowledge.embedding import vectors
 from agentchat.knowledge.migrations import migrate
-from agentchat.ops.services import Servers
+from agentchat.ops.service_processes import Servers
 from agentchat.runtime.database_roles import ROLES
 from agentchat.runtime.postgres import open_pool
 from tests.knowledge.shelf import Shelf

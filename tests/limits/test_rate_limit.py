@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from agentchat.limits import lua_scripts
+from agentchat.limits.admission import Rate
 from agentchat.limits.local_limiter import LocalLimiter
-from agentchat.limits.quota import Rate
 from tests.limits.given import Quota, make_id
 
 ON_OUR_CLOCK = lua_scripts.ADMIT.replace("redis.call('TIME')", "{ARGV[9], ARGV[10]}")

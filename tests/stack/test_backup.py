@@ -27,7 +27,7 @@ from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.replay.feed_command import refeed
 from agentchat.ops.servers.postgres_server import BACKUP
-from agentchat.ops.services import Servers
+from agentchat.ops.service_processes import Servers
 from agentchat.ops.stack import describe_servers
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor

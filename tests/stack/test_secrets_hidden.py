@@ -16,7 +16,7 @@ from agentchat.ops.environment import Environment
 from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
 from agentchat.ops.prepare import PrepareSettings
-from agentchat.ops.services import Urls
+from agentchat.ops.service_processes import Urls
 from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import describe_stack
 from agentchat.orchestrator.models import Credentials

@@ -9,7 +9,7 @@ import pytest
 
 from agentchat.ops import environment
 from agentchat.ops.errors import NotRunningError
-from agentchat.ops.services import Servers
+from agentchat.ops.service_processes import Servers
 from tests.harness import RunningStack, start_stack
 from tests.stack.processes import SERVERS, chat, running_for, until, wait_none_running
 

@@ -6,7 +6,7 @@ from typing import Any, LiteralString
 
 import msgspec
 
-from agentchat.administration.admin_rows import record
+from agentchat.administration.audit_rows import record
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts.admin_errors import Conflict, Invalid, Unavailable
@@ -73,7 +73,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
         before: Any = None,
         after: Any = None,
     ) -> None:
-        """Add an audit row by this actor, in the caller's transaction: see `admin_rows.record`."""
+        """Add an audit row by this actor, in the caller's transaction: see `audit_rows.record`."""
         await record(conn, self.actor, action, kind, subject, name=name, before=before, after=after)
 
     @contextlib.asynccontextmanager

@@ -5,10 +5,11 @@ import psycopg
 
 from agentchat.administration import admin_conversations, admin_plans, holdings
 from agentchat.administration.admin import IS_IN_LIMIT, Admin
-from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name, write
+from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name
 from agentchat.administration.admin_values import Account, AccountChanges, Deletion, NewAccount, Page
 from agentchat.administration.admin_versions import delete_agent
 from agentchat.administration.agent_rows import list_agents
+from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.knowledge_rows import delete_base
 from agentchat.administration.parameters import After, DryRun, Force, Limit

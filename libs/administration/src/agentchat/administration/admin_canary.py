@@ -8,9 +8,10 @@ import msgspec
 
 from agentchat.administration import admin_agents
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import fetch_all, record
+from agentchat.administration.admin_rows import fetch_all
 from agentchat.administration.admin_values import Agent, Version
 from agentchat.administration.agent_rows import AgentRow, find_agent
+from agentchat.administration.audit_rows import record
 from agentchat.administration.canary_comparison import VersionVerdict, compare
 from agentchat.administration.checked_input import parse_time, validate
 from agentchat.administration.parameters import Against, Compared, RunsSince

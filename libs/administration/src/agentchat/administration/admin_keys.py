@@ -6,8 +6,9 @@ import psycopg
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name, write
+from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name
 from agentchat.administration.admin_values import Deletion, Page
+from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
 from agentchat.administration.parameters import After, DryRun, Limit

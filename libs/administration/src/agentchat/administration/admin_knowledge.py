@@ -4,7 +4,7 @@ import psycopg
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import IS_IN_LIMIT, Admin, translate_errors
-from agentchat.administration.admin_rows import fetch_page, normalize_name, write
+from agentchat.administration.admin_rows import fetch_page, normalize_name
 from agentchat.administration.admin_values import (
     Deletion,
     KnowledgeBase,
@@ -14,6 +14,7 @@ from agentchat.administration.admin_values import (
 )
 from agentchat.administration.admin_versions import change_agent
 from agentchat.administration.agent_rows import AgentRow, list_agents_that_use
+from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import validate
 from agentchat.administration.holdings import NAMES
 from agentchat.administration.knowledge_rows import BASE, delete_base, find_base

@@ -3,8 +3,9 @@
 import msgspec
 
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_all, fetch_page, find_row, write
+from agentchat.administration.admin_rows import fetch_all, fetch_page, find_row
 from agentchat.administration.admin_values import Deletion, NewPlan, Page, PlanChanges
+from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import check_storable, validate
 from agentchat.administration.holdings import NAMES
 from agentchat.administration.parameters import After, DryRun, Limit

@@ -27,8 +27,8 @@ from agentchat.directory.agent_config import (
     SystemPrompt,
 )
 from agentchat.directory.approval_policy import ApprovalPolicy
-from agentchat.directory.changes import Changes
 from agentchat.directory.compaction_settings import Compaction
+from agentchat.directory.partial_update import Changes
 from agentchat.directory.prompt_variables import TimeZone, Variables
 from agentchat.knowledge.documents import Kind
 

@@ -11,7 +11,6 @@ import psycopg
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from agentchat.administration.admin_rows import record
 from agentchat.administration.agent_rows import (
     AgentRow,
     Sealed,
@@ -22,6 +21,7 @@ from agentchat.administration.agent_rows import (
     seal_headers,
     seal_key,
 )
+from agentchat.administration.audit_rows import record
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_config import AgentSettings, Fallback, McpServer

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from agentchat.directory.api_keys import SCOPES, Scope
-from agentchat.directory.changes import Changes
+from agentchat.directory.partial_update import Changes
 
 Scopes = Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=len(SCOPES))]
 KeyName = Annotated[str, msgspec.Meta(max_length=200)]

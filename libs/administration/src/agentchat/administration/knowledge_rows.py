@@ -1,7 +1,8 @@
 """Read and delete knowledge bases as they are stored."""
 
-from agentchat.administration.admin_rows import find_row, record
+from agentchat.administration.admin_rows import find_row
 from agentchat.administration.admin_values import KnowledgeBase
+from agentchat.administration.audit_rows import record
 from agentchat.administration.checked_input import parse_id
 from agentchat.runtime.postgres import Connection
 

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 import msgspec
 from psycopg import sql
 
-from agentchat.administration.admin_rows import record
+from agentchat.administration.audit_rows import record
 from agentchat.directory.agent_config import seal_owner
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.run_secrets import build_secrets_owner

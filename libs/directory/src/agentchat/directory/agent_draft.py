@@ -32,11 +32,11 @@ from agentchat.directory.agent_config import (
     SystemPrompt,
 )
 from agentchat.directory.approval_policy import ApprovalRules, find_policy_problem
-from agentchat.directory.changes import Changes
 from agentchat.directory.compaction_settings import COMPACTING, Compaction
 from agentchat.directory.json_values import check_json, check_text
 from agentchat.directory.model_parameters import check_parameters
 from agentchat.directory.output_schema import check_output_schema
+from agentchat.directory.partial_update import Changes
 from agentchat.directory.prompt_variables import TimeZone, Variables, check_variables
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token

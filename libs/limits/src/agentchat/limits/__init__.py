@@ -4,7 +4,7 @@
 rates by itself. Redis keeps nothing that is needed for longer than a slot's lease.
 """
 
+from agentchat.limits.admission import Admission, Counts, PlanLimits
 from agentchat.limits.limiter import Limiter
-from agentchat.limits.quota import Admission, Counts, PlanLimits
 
 __all__ = ["Admission", "Counts", "Limiter", "PlanLimits"]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
-from agentchat.limits import lua_scripts, quota
+from agentchat.limits import admission, lua_scripts
 from agentchat.limits.local_limiter import Bucket, LocalLimiter
 from agentchat.limits.redis_client import RedisClient, RedisUnavailable
 
@@ -35,12 +35,12 @@ class Limiter:
     async def admit(
         self,
         account_id: str,
-        plan: quota.PlanLimits,
+        plan: admission.PlanLimits,
         trace_id: str,
         *,
         user_id: str | None = None,
         slot_ttl_s: int = ADMIT_LEASE_SECONDS,
-    ) -> quota.Admission:
+    ) -> admission.Admission:
         """Decide on a request and, if it is allowed, take its token and its slot in one step.
 
         The slot is a lease of `slot_ttl_s`, which the run renews with `hold`. Admitting the same trace_id
@@ -51,8 +51,8 @@ class Limiter:
         user = None if user_id is None else _hash_user(user_id)
         parts = ("rate", "slots", f"user:{user}:rate", f"user:{user}:runs")
         keys = [_name_key(account_id, part) for part in parts]
-        own = (quota.get_chat_rate(plan), plan.concurrent_runs)
-        of_user = (quota.get_user_rate(plan), plan.user_concurrent_runs) if user else (None, None)
+        own = (admission.get_chat_rate(plan), plan.concurrent_runs)
+        of_user = (admission.get_user_rate(plan), plan.user_concurrent_runs) if user else (None, None)
         numbers, user_numbers = _list_numbers(*own), _list_numbers(*of_user)
         arguments = [trace_id, *numbers, slot_ttl_s * 1000, *user_numbers]
         try:
@@ -60,25 +60,25 @@ class Limiter:
         except RedisUnavailable as away:
             self._on_fallback(str(away))
             return self._local.admit(account_id, plan, user=user)
-        return quota.Admission(
+        return admission.Admission(
             retry_us=retry_us,
-            account=quota.Counts(*counts[:3]),
-            user=quota.Counts(*counts[4:]) if user else None,
+            account=admission.Counts(*counts[:3]),
+            user=admission.Counts(*counts[4:]) if user else None,
             by_user=bool(counts[3]),
         )
 
-    async def admit_read(self, account_id: str, plan: quota.PlanLimits) -> int | None:
+    async def admit_read(self, account_id: str, plan: admission.PlanLimits) -> int | None:
         """Take a token for a request other than a chat. Return None, or the seconds to wait, from 1.
 
         Never raises for Redis; takes at most about `timeout`.
         """
-        return await self._take(account_id, "reads", quota.get_read_rate(plan))
+        return await self._take(account_id, "reads", admission.get_read_rate(plan))
 
-    async def admit_write(self, account_id: str, plan: quota.PlanLimits) -> int | None:
+    async def admit_write(self, account_id: str, plan: admission.PlanLimits) -> int | None:
         """Take a token for a write to a conversation without a run, as `admit_read` does."""
-        return await self._take(account_id, "writes", quota.get_write_rate(plan))
+        return await self._take(account_id, "writes", admission.get_write_rate(plan))
 
-    async def _take(self, account_id: str, bucket: Bucket, rate: quota.Rate | None) -> int | None:
+    async def _take(self, account_id: str, bucket: Bucket, rate: admission.Rate | None) -> int | None:
         if rate is None:
             return None
         try:
@@ -128,7 +128,7 @@ class Limiter:
         await self._redis.aclose()
 
 
-def _list_numbers(rate: quota.Rate | None, runs: int | None) -> list[int]:
+def _list_numbers(rate: admission.Rate | None, runs: int | None) -> list[int]:
     """Return the interval, the burst and the runs as the script takes them."""
     interval, burst = (0, 0) if rate is None else (rate.interval_us, rate.burst)
     return [interval, burst, -1 if runs is None else runs]

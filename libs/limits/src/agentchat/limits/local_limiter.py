@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from agentchat.limits.quota import Admission, Counts, PlanLimits, Rate, get_chat_rate, get_user_rate
+from agentchat.limits.admission import Admission, Counts, PlanLimits, Rate, get_chat_rate, get_user_rate
 from agentchat.runtime.bounded_map import BoundedMap
 
 _RATES = 50_000

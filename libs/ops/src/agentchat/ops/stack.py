@@ -17,7 +17,7 @@ from agentchat.ops.ports import LOOPBACK, find_free_port
 from agentchat.ops.process import Process
 from agentchat.ops.servers import nats, valkey
 from agentchat.ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
-from agentchat.ops.services import Rank, Servers, Services, Urls, to_reachable_host
+from agentchat.ops.service_processes import Rank, Servers, Services, Urls, to_reachable_host
 from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.runtime.database_roles import ANALYST, OPERATOR, SERVICES, get_role
 

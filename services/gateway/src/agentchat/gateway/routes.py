@@ -18,12 +18,12 @@ from agentchat.gateway.api import (
 from agentchat.gateway.api.cancel_run import cancel
 from agentchat.gateway.api.delete_conversation import delete_conversation
 from agentchat.gateway.api.describe_conversation import describe
-from agentchat.gateway.api.follow_run import follow_chat
 from agentchat.gateway.api.fork_conversation import fork
 from agentchat.gateway.api.get_conversation import get_conversation, list_messages
 from agentchat.gateway.api.get_run import get_run
 from agentchat.gateway.api.list_conversations import list_conversations
 from agentchat.gateway.api.oauth_callback import get_oauth_callback
+from agentchat.gateway.api.resume_stream import follow_chat
 from agentchat.gateway.api.take_tool_results import take_tool_results
 from agentchat.gateway.openapi import get_openapi, open_docs
 from agentchat.gateway.protocols.ag_ui.run_agent import run_agent

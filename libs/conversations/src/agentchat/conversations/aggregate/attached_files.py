@@ -10,7 +10,7 @@ from typing import Any
 from agentchat.contracts import events
 from agentchat.contracts.files import StoredFile
 from agentchat.contracts.values import ShownMessage
-from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
+from agentchat.conversations.aggregate.compaction_rules import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 
 Block = dict[str, Any]

@@ -16,7 +16,7 @@ from agentchat.contracts.files import StoredFile
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.approval_rules import describe_missing_result
 from agentchat.conversations.aggregate.attached_files import build_file_block
-from agentchat.conversations.aggregate.compaction import Compact, Opening, find_opening, find_run_index
+from agentchat.conversations.aggregate.compaction_rules import Compact, Opening, find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.runtime.bounded_map import BoundedMap

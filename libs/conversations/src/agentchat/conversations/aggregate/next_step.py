@@ -17,7 +17,8 @@ class Retrieve(msgspec.Struct, frozen=True):
 class CallModel(msgspec.Struct, frozen=True):
     """Call the model for this round, and append Delta, ModelReplied and its ToolCalled events.
 
-    `tools` False: the last call, with the tools still listed and `tool_choice` none.
+    After the last reply the run's end is appended with them. `tools` False: the last call, with the tools
+    still listed and `tool_choice` none.
     """
 
     round: int

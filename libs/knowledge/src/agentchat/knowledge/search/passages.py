@@ -1,4 +1,4 @@
-"""Rank, excerpt and format passages. Pure.
+"""Excerpt and format passages. Pure.
 
 Documents stand at the beginning of the user's message for which they were found, before its own text. The
 instruction is in the system prompt, which so stays the same from question to question and can be cached.
@@ -49,25 +49,6 @@ def build_snippet(text: str, fragment: str) -> str:
     before = "" if text.startswith(shown) else _ELLIPSIS
     after = "" if text.rstrip().endswith(shown) else _ELLIPSIS
     return f"{before}{' '.join(shown.split())}{after}"
-
-
-_K = 60
-"""The usual constant of reciprocal rank fusion: the larger, the less a rank counts."""
-
-
-def fuse_rankings(rankings: Sequence[Sequence[str]]) -> list[tuple[str, float]]:
-    """Combine rankings by reciprocal rank fusion; return ids with scores, best first.
-
-    Each ranking gives an id 1/(60 + its rank) (Cormack, Clarke, Buettcher 2009). The sum is divided by the
-    largest possible one: 1.0 is first in every ranking, 0.5 first in one of two and absent from the other.
-    Equal ids keep the order in which the rankings name them.
-    """
-    scores: dict[str, float] = {}
-    for ranking in rankings:
-        for place, found in enumerate(ranking, start=1):
-            scores[found] = scores.get(found, 0.0) + 1 / (_K + place)
-    best = len(rankings) / (_K + 1)
-    return [(found, score / best) for found, score in sorted(scores.items(), key=lambda entry: -entry[1])]
 
 
 def render_documents(passages: Sequence[Passage]) -> str:

@@ -15,7 +15,7 @@ from agentchat.knowledge.embedding import vectors
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.knowledge.errors import Disabled, EmbedderUnavailable
 from agentchat.knowledge.search import search_words
-from agentchat.knowledge.search.passages import Passage, build_snippet, fuse_rankings
+from agentchat.knowledge.search.passages import Passage, build_snippet
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.postgres import Pool, acquire_connection
 
@@ -23,6 +23,8 @@ MOST = 50
 """The most passages, however many are requested."""
 EMBED_SECONDS = 3.0
 """How long a search waits for the embedder."""
+_K = 60
+"""The usual constant of reciprocal rank fusion: the larger, the less a rank counts."""
 _LEAST = 0.25  # of the best full-text score: below that a passage only shares a common word
 
 
@@ -122,6 +124,21 @@ async def _rank_by_meaning(
         logs.get_logger("knowledge").warning("searched by full text only", reason=str(error))
         metrics.TEXT_ONLY_SEARCHES.inc()
         return None
+
+
+def fuse_rankings(rankings: Sequence[Sequence[str]]) -> list[tuple[str, float]]:
+    """Combine rankings by reciprocal rank fusion; return ids with scores, best first.
+
+    Each ranking gives an id 1/(60 + its rank) (Cormack, Clarke, Buettcher 2009). The sum is divided by the
+    largest possible one: 1.0 is first in every ranking, 0.5 first in one of two and absent from the other.
+    Equal ids keep the order in which the rankings name them.
+    """
+    scores: dict[str, float] = {}
+    for ranking in rankings:
+        for place, found in enumerate(ranking, start=1):
+            scores[found] = scores.get(found, 0.0) + 1 / (_K + place)
+    best = len(rankings) / (_K + 1)
+    return [(found, score / best) for found, score in sorted(scores.items(), key=lambda entry: -entry[1])]
 
 
 def _build_passage(

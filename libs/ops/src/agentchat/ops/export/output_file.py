@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO
 import psycopg
 import typer
 
-from agentchat.administration.admin_rows import record
+from agentchat.administration.audit_rows import record
 from agentchat.ops.admin.api import name_actor
 from agentchat.ops.errors import SetupError, StackError
 from agentchat.ops.output import discard_stdout

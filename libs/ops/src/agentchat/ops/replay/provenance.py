@@ -11,7 +11,7 @@ from agentchat.contracts import events
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.contracts.values import Form, Role, RunWarning, Source, Usage
-from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
+from agentchat.conversations.aggregate.compaction_rules import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.history import Message, build_round_messages
 from agentchat.conversations.aggregate.rounds import Call

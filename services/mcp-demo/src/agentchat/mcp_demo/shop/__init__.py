@@ -3,6 +3,6 @@
 `open_shop` returns a fresh copy. Nothing here reads the clock or the network.
 """
 
-from agentchat.mcp_demo.shop.state import Shop, open_shop
+from agentchat.mcp_demo.shop.shop import Shop, open_shop
 
 __all__ = ["Shop", "open_shop"]

@@ -15,7 +15,7 @@ from agentchat.mcp_demo.shop.calendar import OPENED, TODAY
 from agentchat.mcp_demo.shop.catalogue import Category
 from agentchat.mcp_demo.shop.errors import ShopError
 from agentchat.mcp_demo.shop.orders import Order, OrderItem
-from agentchat.mcp_demo.shop.state import Shop
+from agentchat.mcp_demo.shop.shop import Shop
 
 Interval = Literal["day", "week", "month"]
 

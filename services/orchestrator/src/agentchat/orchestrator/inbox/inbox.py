@@ -79,11 +79,11 @@ class Inbox:
 
     async def _work(self, received: ReceivedRequest) -> None:
         started = await start_run_in_one_statement(self._services, received, self._clock)
-        await self._end(started or await take_lease(self._services, received))
+        await self._finish(started or await take_lease(self._services, received))
         failpoints.reach("orchestrator-before-ack")
         await received.delivery.ack()
 
-    async def _end(self, leased: LeasedRequest) -> None:
+    async def _finish(self, leased: LeasedRequest) -> None:
         self._clock = leased.clock
         outcome = leased if isinstance(leased, StartedAttempt) else await start_run(self._services, leased)
         match outcome:

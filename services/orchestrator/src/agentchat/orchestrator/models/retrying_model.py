@@ -58,7 +58,7 @@ class RetryingModel:
 
     def __init__(
         self,
-        wire: ProviderApi[Any],
+        api: ProviderApi[Any],
         *,
         loop: CpuBudget | None = None,
         idle_seconds: float = IDLE_SECONDS,
@@ -66,7 +66,7 @@ class RetryingModel:
         last_seconds: float = LAST_SECONDS,
         first_backoff_seconds: float = FIRST_BACKOFF_SECONDS,
     ) -> None:
-        self._wire = wire
+        self._api = api
         self._loop = loop or create_loop_budget()
         self._idle_seconds = idle_seconds
         self._quiet_seconds = quiet_seconds
@@ -75,11 +75,11 @@ class RetryingModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._wire.aclose()
+        await self._api.aclose()
 
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """Return True if the provider enforces the schema without an instruction."""
-        return self._wire.can_enforce(base_url, parameters, schema)
+        return self._api.can_enforce(base_url, parameters, schema)
 
     async def stream(
         self,
@@ -95,7 +95,7 @@ class RetryingModel:
         sent = _Sent(on_text, on_reasoning)
         for number in range(1, MAX_TRIES + 1):
             sent.begin_try()
-            builder = self._wire.create_reply(call)
+            builder = self._api.create_reply(call)
             try:
                 return await self._try(credentials, call, builder, sent)
             except port.ModelFailure as failure:
@@ -109,9 +109,9 @@ class RetryingModel:
 
     async def check(self, credentials: port.Credentials, call: port.ModelCall) -> None:
         """Call the model until the first event of its reply arrives."""
-        builder = self._wire.create_reply(call)
+        builder = self._api.create_reply(call)
         try:
-            async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as body:
+            async with asyncio.timeout(CHECK_SECONDS), self._api.open(credentials, call) as body:
                 async for piece in body.iter_any():
                     builder.feed(piece)
                     if builder.begun:
@@ -127,7 +127,7 @@ class RetryingModel:
     ) -> port.ModelReply:
         try:
             async with asyncio.timeout(self._idle_seconds) as idle:
-                async with self._wire.open(credentials, call) as body:
+                async with self._api.open(credentials, call) as body:
                     watch = _Watch(idle, self._idle_seconds, self._quiet_seconds, self._last_seconds)
                     await self._read(body, builder, sent, watch, call.account_id)
                     await _read_tail(body)

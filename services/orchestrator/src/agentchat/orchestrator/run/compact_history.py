@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.attached_files import name_files
-from agentchat.conversations.aggregate.compaction import (
+from agentchat.conversations.aggregate.compaction_rules import (
     Compact,
     find_last_covered_version,
     plan_compaction,

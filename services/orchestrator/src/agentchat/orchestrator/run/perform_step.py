@@ -11,7 +11,7 @@ from agentchat.contracts.ids import derive_reply_id, find_request_id, make_id
 from agentchat.contracts.values import ClientTool, InputAsked, ToolSpec, Usage
 from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
-from agentchat.conversations.aggregate.compaction import find_opening, find_run_index
+from agentchat.conversations.aggregate.compaction_rules import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Run, evolve_all
 from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
 from agentchat.conversations.aggregate.rounds import Call

@@ -50,7 +50,7 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> None
             here or at another worker.
     """
     attempt = RunAttempt(services, started)
-    log, request = logs.get_logger("inbox"), started.request
+    log, request = logs.get_logger("run"), started.request
     log.info("run_started", attempt=attempt.log.run.attempt)
     if attempt.log.run.attempt > 1:  # the slot may have expired with its worker
         metrics.TAKEOVERS.inc()

@@ -48,6 +48,6 @@ async def run_turn(
             raise
         await log.append(done)
         await performer.channel.announce(done)
-    # The last reply may have been stored without the run's end.
+    # `perform_step` appends the end with the last reply; a worker that died may have stored the reply alone.
     if end := conclude(log.run, message_id=derive_reply_id(log.run.trace_id), now=performer.clock.now()):
         await log.append(end)

@@ -2,7 +2,7 @@
 
 A call whose result was lost is requested again only if its tool may run twice; a call that may or may not
 have run is reported to the model as unknown. Requests go to TOOLS, where `tool_runner.calls.handler` takes
-them; results come back through TRACES.
+them; results come back through RESULTS.
 """
 
 import asyncio
