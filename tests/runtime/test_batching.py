@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 from collections.abc import Sequence
 
 import pytest
@@ -38,6 +39,24 @@ async def test_items_during_a_call_form_the_next_batch() -> None:
     assert handle.batches == [[2], [4, 5, 6], [8]]
     assert [str(result) for result in results] == ["4", "8", "5", "12", "16"]
     assert isinstance(results[2], ValueError)
+
+
+async def test_a_batch_is_handled_in_no_callers_context() -> None:
+    seen = []
+    who = contextvars.ContextVar("who", default="nobody")
+
+    async def handle(items: Sequence[int], _end: float) -> Sequence[int]:
+        seen.append(who.get())
+        return items
+
+    async def call(caller: str) -> int:
+        who.set(caller)
+        return await batcher.call(1)
+
+    async with contextlib.aclosing(Batcher(handle, inline=True)) as batcher:
+        await asyncio.create_task(call("one"))
+        await asyncio.gather(call("two"), call("three"))
+    assert seen == ["one", "nobody"]
 
 
 async def test_those_that_must_not_go_together_are_selected() -> None:

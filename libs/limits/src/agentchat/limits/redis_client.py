@@ -4,6 +4,7 @@ import asyncio
 import functools
 import hashlib
 from collections.abc import Awaitable, Sequence
+from contextvars import Context
 from typing import Any, NamedTuple
 
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
@@ -116,7 +117,8 @@ class RedisClient:
     def _go_away(self, error: BaseException) -> None:
         self._is_away = True
         logs.get_logger("limits").warning("redis_away", reason=str(error) or type(error).__name__)
-        self._probe = asyncio.create_task(self._keep_probing())
+        # Its log lines are of no request.
+        self._probe = asyncio.get_running_loop().create_task(self._keep_probing(), context=Context())
 
     async def _keep_probing(self) -> None:
         while self._is_away:

@@ -5,6 +5,7 @@ A single item waits for no others, and is never handled by a call that started b
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Generic, TypeVar
 
 import msgspec
@@ -54,7 +55,7 @@ class Batcher(Generic[A, R]):
             if self._is_inline:
                 await self._handle_if_alone(entry)
             else:
-                self._task = loop.create_task(self._run())
+                self._start()
         if entry.result.done() or self._seconds == float("inf"):
             return await entry.result
         timer = loop.call_at(entry.end, _settle, entry, TimeoutError())
@@ -92,7 +93,11 @@ class Batcher(Generic[A, R]):
                 self._inline_ended.set_result(None)
                 self._inline_ended = None
             if self._waiting:
-                self._task = asyncio.get_running_loop().create_task(self._run())
+                self._start()
+
+    def _start(self) -> None:
+        """Handle batches in a task without the context of a caller: its log lines are about all of them."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), context=Context())
 
     async def _run(self) -> None:
         batch: list[_Entry[A, R]] = []

@@ -167,7 +167,7 @@ class Writer:
                 return DatabaseUnavailable("the event table has not been created: run the migrations")
             case _:
                 get_logger("agentchat.conversations.event_store.writer").error(
-                    "append_failed", exc_info=error
+                    "append_failed", conversation_id=item.conversation_id, exc_info=error
                 )
                 return DatabaseUnavailable(repr(error))
 
