@@ -68,8 +68,8 @@ class BatchedStatement(Generic[A, R]):
             raise postgres.DatabaseUnavailable("no answer from Postgres in time") from None
 
     async def aclose(self) -> None:
-        """Finish what is under way and give the connection back."""
-        await self._batcher.aclose()
+        """Finish what is under way, which a call bounds, and give the connection back."""
+        await self._batcher.aclose(postgres.CALL_SECONDS)
         await self._give_back()
 
     async def _run_batch(self, batch: Sequence[A], end: float) -> Sequence[R | BaseException]:
