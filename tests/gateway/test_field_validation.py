@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentchat.contracts import ids
+from agentchat.contracts import errors, ids
 from agentchat.runtime.postgres import Pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway.client import Client, check_problem
@@ -132,7 +132,8 @@ async def test_headers_say_one_thing(
     assert status != 400 or [error["field"] for error in problem["errors"]] == [name]
 
 
-async def test_what_is_no_id_of_a_thread_is_not_found_in_the_same_words(client: Client) -> None:
+async def test_wrong_and_unknown_conversation_ids_get_one_message(client: Client) -> None:
+    """One in a chat, which can start a conversation, and one everywhere else."""
     unknown = ids.make_id()
     details = set()
     for value in (
@@ -147,10 +148,12 @@ async def test_what_is_no_id_of_a_thread_is_not_found_in_the_same_words(client: 
     ):
         response = await client.post(content=f'{{"message":"a","conversation_id":"{value}"}}'.encode())
         details.add(check_problem(response, 404, "conversation_not_found")["detail"])
+    assert details == {errors.get_error_code("conversation_not_found").advice}
+    details = set()
     for value in (unknown, unknown.upper(), "x", "%00", "%27", "..%5c", "%F0%9F%98%80", "x" * 5000):
         for path in (f"/v1/conversations/{value}", f"/v1/conversations/{value}/messages"):
             details.add(check_problem(await client.get(path), 404, "conversation_not_found")["detail"])
-    assert len(details) == 1
+    assert details == {"Check its id: there is no such conversation."}
 
 
 async def test_pages_are_asked_for_in_one_form(client: Client) -> None:

@@ -5,7 +5,7 @@ from litestar import delete
 from agentchat.bus.commands import erase_conversation
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.api.get_conversation import ConversationId, parse_conversation_id
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.refusals import build_conversation_not_found
 from agentchat.gateway.http.request_context import JsonRequest
 
 
@@ -23,4 +23,4 @@ async def delete_conversation(request: JsonRequest, conversation_id: Conversatio
     if not await erase_conversation(
         rpc, caller.account_id, conversation_id, trace_id=trace_id, user_id=caller.user_id
     ):
-        raise Refusal("conversation_not_found")
+        raise build_conversation_not_found()

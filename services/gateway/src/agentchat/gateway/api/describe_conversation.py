@@ -21,7 +21,7 @@ from agentchat.gateway.api.get_conversation import (
     parse_conversation_id,
     show_conversation,
 )
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.refusals import Refusal, build_conversation_not_found, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.claim_key import claim_command
 from agentchat.gateway.runs.conversation_labels import check_changed_pairs, check_title
@@ -105,7 +105,7 @@ async def describe(
         case "described":
             return await show_conversation(services.pool, ShownThread(conversation_id, answer.version))
         case _:
-            raise Refusal("conversation_not_found")
+            raise build_conversation_not_found()
 
 
 def _check_changes(

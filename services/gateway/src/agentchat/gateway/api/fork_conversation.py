@@ -22,7 +22,7 @@ from agentchat.gateway.api.get_conversation import (
     parse_conversation_id,
     show_conversation,
 )
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.refusals import Refusal, build_conversation_not_found, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.claim_key import claim_command
 
@@ -125,6 +125,6 @@ def _refuse(answer: ForkAnswered) -> NoReturn:
         case "unreadable":
             raise Refusal("internal_error", UNREADABLE)
         case "not_found" | "unavailable" | "forked":
-            raise Refusal("conversation_not_found")
+            raise build_conversation_not_found()
         case unknown:
             assert_never(unknown)

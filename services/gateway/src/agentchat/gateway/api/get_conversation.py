@@ -19,7 +19,7 @@ from agentchat.conversations.queries.time_travel import WRONG_VERSION_OR_TIME, p
 from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import MessagePage, build_conversation_row, build_message_row
 from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, encode_next_cursor
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.refusals import build_conversation_not_found, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime.postgres import Pool
 
@@ -85,7 +85,7 @@ async def list_messages(
         pool, thread.conversation_id, after=after or 0, until=thread.until, limit=limit, max_bytes=PAGE_BYTES
     )
     if not page.messages and after is None:
-        raise Refusal("conversation_not_found")
+        raise build_conversation_not_found()
     replies = [each.message.message_id for each in page.messages if each.message.role == "assistant"]
     feedback = await find_feedback(pool, thread.conversation_id, replies, thread.until, most=1)
     runs = {}
@@ -109,7 +109,7 @@ def parse_conversation_id(conversation_id: str) -> str:
     """Return the id in lower case. Raises Refusal: 404 for what is no id."""
     conversation_id = conversation_id.lower()
     if not ids.is_uuid(conversation_id):
-        raise Refusal("conversation_not_found")
+        raise build_conversation_not_found()
     return conversation_id
 
 
@@ -127,7 +127,7 @@ async def find_thread_at(request: JsonRequest, conversation_id: str, at: str | N
         raise build_field_refusal("at", f"This {WRONG_VERSION_OR_TIME}.") from None
     thread = await threads.find_thread(pool, conversation_id)
     if thread is None or not may_use(request.auth, thread):
-        raise Refusal("conversation_not_found")
+        raise build_conversation_not_found()
     if place is None:
         return ShownThread(conversation_id, thread.version)
     if not isinstance(place, int):
@@ -141,6 +141,6 @@ async def show_conversation(pool: Pool, thread: ShownThread) -> Response[Convers
     """Build the response that shows a conversation. Raises Refusal, DatabaseUnavailable."""
     found = await threads.load_summary(pool, thread.conversation_id, thread.until)
     if found is None:
-        raise Refusal("conversation_not_found")
+        raise build_conversation_not_found()
     row = build_conversation_row(thread.conversation_id, found)
     return Response(row, headers={"X-Conversation-Version": str(thread.until)})

@@ -104,6 +104,11 @@ def build_field_refusal(field: str, message: str) -> Refusal:
     )
 
 
+def build_conversation_not_found() -> Refusal:
+    """Build the refusal of a request about a conversation: 404. Chats get the advice of the error's code."""
+    return Refusal("conversation_not_found", "Check its id: there is no such conversation.")
+
+
 def build_too_large(field: str, max_bytes: int) -> Refusal:
     """Build the refusal of a text that is too long: 413."""
     message = f"This is longer than {max_bytes} bytes of UTF-8."
