@@ -20,7 +20,7 @@ from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.evals.case_reader import _leave_files_out
+from agentchat.evals.case_reader import _has_files
 from agentchat.evals.cases import Case, encode_case, read_cases
 from agentchat.evals.suite import read_suite
 from agentchat.runtime.postgres import Pool, open_pool
@@ -30,6 +30,9 @@ from tests.conversations.replay_commands import Commands
 from tests.evals.made_cases import RUNS
 
 T = TypeVar("T")
+WITH_FILE = msgspec.structs.replace(
+    given.build_user_message("file", "Read this invoice"), attachments=(FILE,)
+)
 FAILED, ADA = given.trace("failed"), "ada@shop.example"
 
 
@@ -114,6 +117,11 @@ async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
             rated,
             *given.turn(f"{word}2", "So?", "So."),
         )
+    _, *answered = given.turn("file", "Read this invoice", "Done.")
+    await _append(
+        *(store, shop.account, shop.agent, WITH_FILE),
+        *(*answered, *given.turn("file2", "What does the invoice cost?", "12 euros.")),
+    )
     await _append(
         store, shop.account, shop.agent, given.build_user_message("open"), given.build_run_started("open")
     )
@@ -171,27 +179,41 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
     assert languages[given.trace("short")] == "de", "too short to tell, but for what came before"
 
 
-def test_files_are_left_out_and_counted() -> None:
-    asked, at = given.build_user_message(), given.AT
-    bare: tuple[events.Event, ...] = (
-        asked,
-        given.build_tool_returned("1"),
-        events.MessageReceived(trace_id=asked.trace_id, at=at, message=asked),
-        events.ConversationSeeded(trace_id=asked.trace_id, at=at, messages=(ShownMessage("user", "Hi"),)),
-        *given.build_delta("Yes."),
-    )
-    attached = msgspec.structs.replace(asked, attachments=(FILE,))
-    stored: list[events.Event] = [
-        attached,
-        msgspec.structs.replace(bare[1], files=(FILE, FILE)),
-        msgspec.structs.replace(bare[2], message=attached),
-        msgspec.structs.replace(bare[3], messages=(ShownMessage("user", "Hi", (FILE,)),)),
-        *bare[4:],
-    ]
-    entries = [LogEntry(1, "c", 1, *pair) for pair in mapper.encode_pairs(stored)]
-    kept = [_leave_files_out(entry) for entry in entries]
-    assert [mapper.decode_event(bytes(event)) for event, _ in kept] == list(bare)
-    assert [count for _, count in kept] == [1, 2, 0, 1, 0, 0]
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (WITH_FILE, True),
+        (given.build_user_message(text='{"file_id":"f"}'), False),
+        (msgspec.structs.replace(given.build_tool_returned("1"), files=(FILE,)), True),
+        (given.build_tool_returned("1", '{"file_id":"f"}'), False),
+        (events.MessageReceived(trace_id="t", at=given.AT, message=WITH_FILE), True),
+        (
+            events.ConversationSeeded(
+                trace_id="t", at=given.AT, messages=(ShownMessage("user", "Hi", (FILE,)),)
+            ),
+            True,
+        ),
+        (events.ConversationSeeded(trace_id="t", at=given.AT, messages=(ShownMessage("user", "Hi"),)), False),
+    ],
+)
+def test_events_with_files_are_recognized(event: events.Event, expected: bool) -> None:
+    ((row, state),) = mapper.encode_pairs([event])
+    assert _has_files(LogEntry(1, "c", 1, row, state)) is expected
+
+
+def test_runs_whose_conversation_has_files_are_counted(shop: ShopLog, tmp_path: Path) -> None:
+    """A later run of the conversation too: its model saw the file."""
+    done = shop("collect", "-o", tmp_path, "--agent", shop.agent, "--text", "invoice", "--json")
+
+    assert done.code == 0, done.err
+    assert {name: json.loads(done.out)[name] for name in ("cases", "fitting", "with_files", "left_out")} == {
+        "cases": 0,
+        "fitting": 2,
+        "with_files": 2,
+        "left_out": [],
+    }
+    assert "left out 2 runs: the conversation has files" in done.err
+    assert read_written_cases(tmp_path) == []
 
 
 def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, tmp_path: Path) -> None:
@@ -264,11 +286,15 @@ def test_collecting_again_keeps_the_owners_evaluators(shop: ShopLog, tmp_path: P
     assert [case.id for case in cases if case.evaluators] == [german.id]
     assert cases[0].evaluators == checked.evaluators
 
+    settings.write_text(settings.read_text() + "  - {name: order, pattern: Bestellung}\n")
     more = shop.collect_cases(tmp_path, "--text", '"waited"', "--sample", "5")
     assert len(more) == 6
     assert [case.message for case in more if case.id != german.id] == [
         "Where is my order? I have [wait 1] for it."
     ] * 5
+    assert next(case.message for case in more if case.id == german.id) == (
+        "Wo ist meine [order 1]? Ich warte schon lange darauf."
+    )
 
     alone = shop.collect_cases(tmp_path, "--text", "Bestellung", "--replace")
     assert [case.id for case in alone] == [german.id]
@@ -292,6 +318,7 @@ def test_a_run_is_added_by_its_trace(shop: ShopLog, tmp_path: Path) -> None:
         (given.trace("nobody"), "there is no such run"),
         (given.trace("open"), "it has not ended"),
         (given.trace("other"), "it is another account's"),
+        (given.trace("file"), "its conversation has files, which a case cannot have"),
     ],
 )
 def test_what_cannot_be_a_case_is_named_and_nothing_is_added(

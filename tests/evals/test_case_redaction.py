@@ -22,6 +22,7 @@ from tests.evals.made_cases import RUNS, build_history_case
 SECRET = "ΑΒΓΔΕΖ"
 """Its letters are in no other text: one that is left anywhere is found."""
 GREEK = re.compile("[\u0391-\u03a9]")
+DECISION_FIELDS = ("call_id", "round", "input_sha256", "expires_at", "agent_id", "server", "tool")
 SECRETS = RedactionRule(name="secret", pattern=f"{SECRET}|ΗΘΙΚΛΜ")
 
 
@@ -352,3 +353,38 @@ def test_a_value_that_goes_on_in_the_next_block_is_not_left() -> None:
     assert not GREEK.search(b"".join(bytes(each) for each in found.events).decode())
     (reply,) = [each for each in list_texts(found) if each["type"] == "model_replied.v1"]
     assert reply["blocks"] == [{"type": "text", "text": "It is [secret 1]."}]
+
+
+@pytest.mark.parametrize("value", ["Q", "Ada Lovelace"])
+def test_a_field_is_hidden_wherever_an_event_has_it(value: str) -> None:
+    """In the model's block, a tool's question, a person's changed input and the first metadata."""
+    common: dict[str, Any] = {"trace_id": given.trace(), "at": given.AT}
+    reply, called, waits, decided = given.build_held_call()
+    assert isinstance(reply, events.ModelReplied)
+    assert isinstance(called, events.ToolCalled)
+    assert isinstance(waits, events.ApprovalRequested)
+    assert isinstance(decided, events.ApprovalDecided)
+    called = msgspec.structs.replace(called, input={"pin": value})
+    reply = msgspec.structs.replace(
+        reply, blocks=tuple({**each, "input": {"pin": value}} for each in reply.blocks if "input" in each)
+    )
+    decided = msgspec.structs.replace(decided, input={"pin": f"{value}2"})
+    asked = InputAsked(name=called.name, input={"pin": value}, key="k", message="Sure?")
+    question = events.ElicitationRequested(
+        **common | {name: getattr(waits, name) for name in DECISION_FIELDS}, approval_id="p-2", asked=asked
+    )
+    case = build_case(
+        msgspec.structs.replace(given.build_conversation_started(), metadata={"pin": value}),
+        given.build_user_message(),
+        given.build_run_started(),
+        *(reply, called, waits, question, decided, given.build_tool_returned("call")),
+        *given.build_answer("Yes."),
+    )
+
+    found = redact(case, RedactionRule(field=f"{called.name}.input.pin"), RedactionRule(field="metadata.pin"))
+
+    by_type = {each["type"]: each for each in reversed(list_texts(found))}
+    assert by_type["conversation_started.v1"]["metadata"] == {"pin": "[pin 1]"}
+    assert by_type["model_replied.v1"]["blocks"][0]["input"] == {"pin": "[pin 1]"}
+    assert by_type["elicitation_requested.v1"]["asked"]["input"] == {"pin": "[pin 1]"}
+    assert by_type["approval_decided.v1"]["input"] == {"pin": "[pin 2]"}

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentchat.bus.commands import list_tools
 from agentchat.bus.rpc import Rpc
-from agentchat.contracts import events, wire
+from agentchat.contracts import events
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.errors import UnreadableEvent
@@ -18,7 +18,7 @@ from agentchat.directory.agent_config import AgentConfig, AgentSettings, load_ag
 from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.case_sampling import describe_slices
 from agentchat.evals.cases import MOST_BYTES, Case, encode_case
-from agentchat.evals.errors import NotACase, SuiteError, ToolsNotListed
+from agentchat.evals.errors import DependsOnFiles, NotACase, SuiteError, ToolsNotListed
 from agentchat.evals.redaction_rules import RedactionRule
 from agentchat.evals.suite import SuiteAgent, parse_settings, render_settings
 from agentchat.knowledge.search.search import load_passages
@@ -94,8 +94,9 @@ class CaseReader:
             raise NotACase(trace_id, "it is another account's")
         if run is None or end is None:
             raise NotACase(trace_id, "it has not ended")
+        if any(_has_files(entry) for entry in entries[:end]):
+            raise DependsOnFiles(trace_id)
         config, offered = await self._load_agent(run)
-        kept = [_leave_files_out(entry) for entry in entries[:end]]
         case = Case(
             id=trace_id,
             account_id=self._agent.account_id,
@@ -103,14 +104,18 @@ class CaseReader:
             agent_id=run.agent_id,
             agent_version=run.agent_version,
             message=run.user_text,
-            events=tuple(event for event, _ in kept),
-            left_out_files=sum(count for _, count in kept),
+            events=tuple(msgspec.Raw(entry.state) for entry in entries[:end]),
             passages=await self._load_passages(config, run),
             offered=offered,
             slices=describe_slices(conversation, run),
             feedback=run.rating,
         )
         return await asyncio.to_thread(self._redactor.redact_case, case)
+
+    def redact_again(self, case: Case) -> Case:
+        """Redact an existing case by rules that may be newer. Raises NotACase."""
+        found = self._redactor.redact_case(case)
+        return replace(found, redacted=tuple(dict.fromkeys((*case.redacted, *found.redacted))))
 
     async def _load_passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
         """Load the full texts; a source that no longer exists has its snippet."""
@@ -155,19 +160,16 @@ def _strip_query(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
 
 
-def _leave_files_out(entry: LogEntry) -> tuple[msgspec.Raw, int]:
-    """Return a stored event without its files, and their number."""
+def _has_files(entry: LogEntry) -> bool:
+    """Return True if a message or a tool's result of the event has files."""
     match entry.event if b'"file_id"' in entry.state else None:
-        case events.MessageSaved(attachments=files) as event if files:
-            return msgspec.Raw(wire.encode(replace(event, attachments=()))), len(files)
-        case events.MessageReceived(message=message) as event:  # counted where it is saved
-            bare_message = replace(message, attachments=())
-            return msgspec.Raw(wire.encode(replace(event, message=bare_message))), 0
-        case events.ToolReturned(files=files) as event if files:
-            return msgspec.Raw(wire.encode(replace(event, files=()))), len(files)
-        case events.ConversationSeeded(messages=messages) as event:
-            bare = tuple(replace(message, attachments=()) for message in messages)
-            count = sum(len(message.attachments) for message in messages)
-            return msgspec.Raw(wire.encode(replace(event, messages=bare))), count
+        case events.MessageSaved() as event:
+            return bool(event.attachments)
+        case events.MessageReceived() as event:
+            return bool(event.message.attachments)
+        case events.ToolReturned() as event:
+            return bool(event.files)
+        case events.ConversationSeeded() as event:
+            return any(message.attachments for message in event.messages)
         case _:
-            return msgspec.Raw(entry.state), 0
+            return False

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unicodedata import normalize
 
 import msgspec
 from msgspec.structs import replace
@@ -19,8 +20,14 @@ from msgspec.structs import replace
 from agentchat.contracts import events, wire
 from agentchat.conversations.event_store import mapper
 from agentchat.evals.cases import Case
-from agentchat.evals.errors import UnfitSuite
-from agentchat.evals.redaction_matching import compile_value, fold_text, merge_spans, strip_value
+from agentchat.evals.errors import NotACase, UnfitSuite
+from agentchat.evals.redaction_matching import (
+    compile_value,
+    find_spans,
+    fold_with_places,
+    merge_spans,
+    strip_value,
+)
 from agentchat.evals.redaction_rules import RedactionRule
 from agentchat.evals.suite import SETTINGS
 
@@ -39,8 +46,11 @@ _IDENTIFIERS = frozenset(
 """Fields of events, and of the blocks and sources in them, that nobody writes."""
 _FREE = frozenset(("input", "metadata", "requested_schema", "output_schema", "parameters", "context"))
 """Fields with JSON of tools and callers: all keys and values in them are looked into."""
+_PLACED = frozenset(("input", METADATA))
+"""Fields that rules for fields are about."""
 _LEFT_OUT = frozenset(("provider_data", "request_state", "shown_sha256", "signature", "citations"))
 _PLACEHOLDER_CHARACTERS = 100
+_MAX_DIGITS = 1_000
 _OPERATOR = "operator"
 """The kind of a decider whose id is a person's name."""
 
@@ -79,13 +89,20 @@ class CaseRedactor:
                 raise UnfitSuite(SETTINGS, f"redact[{number}]: {error}") from None
 
     def redact_case(self, case: Case) -> Case:
-        """Return the case without what the rules find, and with the labels of those that found something."""
-        return _Redaction(self, case).redact() if self.labels else case
+        """Return the case without what the rules find, and with the labels of those that found something.
+
+        Raises:
+            NotACase: Its JSON is nested too deeply.
+        """
+        try:
+            return _Redaction(self, case).redact() if self.labels else case
+        except RecursionError:
+            raise NotACase(case.id, "JSON of its tools is nested too deeply") from None
 
     def _add(self, given: RedactionRule) -> None:
         if given.pattern is not None:
             rule = PlaceholderRule(given.label, given.replacement or f"[{given.name or 'redacted'} {{n}}]")
-            self.patterns.append((re.compile(given.pattern), rule))
+            self.patterns.append((re.compile(normalize("NFC", given.pattern)), rule))
             return
         place, path = _parse_place(given.field or "")
         name = given.name or (path[-1] if path and path[-1] != "*" else place[1])
@@ -102,6 +119,11 @@ class _Redaction:
         self._events = [mapper.decode_event(bytes(each)) for each in case.events]
         self._tools = {
             each.call_id: each.name for each in self._events if isinstance(each, events.ToolCalled)
+        }
+        self._tools |= {
+            each.approval_id: self._tools.get(each.call_id, "")
+            for each in self._events
+            if isinstance(each, events.ApprovalRequested)
         }
         self._struck: set[str] = set()
         self._by_value: dict[str, str] = {}
@@ -126,12 +148,19 @@ class _Redaction:
         """The JSON of tools and callers that rules for fields are about."""
         for event in self._events:
             match event:
+                case events.ConversationStarted() | events.ConversationDescribed():
+                    yield (METADATA, METADATA), event.metadata
+                case events.ModelReplied():
+                    for block in event.blocks:
+                        yield (block.get("name", ""), "input"), block.get("input")
                 case events.ToolCalled():
                     yield (event.name, "input"), event.input
+                case events.ElicitationRequested():
+                    yield (event.asked.name, "input"), event.asked.input
+                case events.ApprovalDecided():
+                    yield (self._tools.get(event.approval_id, ""), "input"), event.input
                 case events.ToolReturned():
-                    yield (self._tools.get(event.call_id, ""), "output"), parse_json(event.output)
-                case events.ConversationDescribed():
-                    yield (METADATA, METADATA), event.metadata
+                    yield (self._tools.get(event.call_id, ""), "output"), _read_json(event.output)
                 case _:
                     pass
 
@@ -143,25 +172,18 @@ class _Redaction:
         if pattern is not None:
             self._words.append((pattern, rule))
 
-    def _find_spans(self, text: str) -> Iterator[tuple[int, int, int, PlaceholderRule]]:
-        """Yield what is found in a folded text: start, end, the rule's place, the rule."""
-        for order, (pattern, rule) in enumerate((*self._redactor.patterns, *self._words)):
-            for match in pattern.finditer(text):
-                if match.end() > match.start():
-                    yield match.start(), match.end(), order, rule
-
     def _redact_event(self, event: events.Event) -> events.Event:
         fields = msgspec.to_builtins(event)
         rules: list[tuple[Path, PlaceholderRule]] = []
         match event:
-            case events.ToolCalled():
-                rules = self._get_rules((event.name, "input"))
             case events.ToolReturned():
                 return replace(event, output=self._redact_output(event))
             case events.Delta():
                 return replace(event, text=self._redact_text(event.text), cuts=())
-            case events.ConversationDescribed():
+            case events.ConversationStarted() | events.ConversationDescribed():
                 rules = self._get_rules((METADATA, METADATA))
+            case events.ApprovalDecided():
+                rules = self._get_rules((self._tools.get(event.approval_id, ""), "input"))
             case events.ModelReplied():
                 fields |= {"blocks": self._join_texts(fields["blocks"]), "offered_tools": None}
                 fields["documents"] = None  # the case has its passages
@@ -169,13 +191,7 @@ class _Redaction:
                 return replace(event, sources=tuple(map(self._redact_source, event.sources)))
             case _:
                 pass
-        found = {
-            name: self._redact_json(value, rules)
-            if name in _FREE and rules
-            else self._redact_field(name, value)
-            for name, value in fields.items()
-            if name not in _LEFT_OUT
-        }
+        found = self._redact_fields(fields, rules)
         if fields.get("by", {}).get("kind") == _OPERATOR:
             found["by"]["id"] = self._redact_text(fields["by"]["id"])
         if isinstance(event, events.ToolCalled):
@@ -203,6 +219,17 @@ class _Redaction:
             if each is texts[0] or each.get("type") != "text"
         ]
 
+    def _redact_fields(
+        self, fields: dict[str, Any], rules: Sequence[tuple[Path, PlaceholderRule]] = ()
+    ) -> dict[str, Any]:
+        """Redact the fields of an event, a block or a tool's question; the last two may name their tool."""
+        rules = rules or self._get_rules((str(fields.get("name", "")), "input"))
+        return {
+            name: self._redact_json(value, rules) if name in _PLACED else self._redact_field(name, value)
+            for name, value in fields.items()
+            if name not in _LEFT_OUT
+        }
+
     def _redact_field(self, name: str, value: Any) -> Any:
         if name in _IDENTIFIERS and not isinstance(value, dict | list):
             return value
@@ -210,9 +237,7 @@ class _Redaction:
             return self._redact_json(value, [])
         match value:
             case dict():
-                return {
-                    key: self._redact_field(key, item) for key, item in value.items() if key not in _LEFT_OUT
-                }
+                return self._redact_fields(value)
             case list() | tuple():
                 return [self._redact_field(name, item) for item in value]
             case str():
@@ -222,11 +247,9 @@ class _Redaction:
 
     def _redact_output(self, event: events.ToolReturned) -> str:
         """Redact the output of a tool, JSON or a text."""
-        value = parse_json(event.output)
-        if value is None:
-            return self._redact_text(event.output)
+        value = _read_json(event.output)
         found = self._redact_json(value, self._get_rules((self._tools.get(event.call_id, ""), "output")))
-        return event.output if found == value else wire.encode(found).decode()
+        return event.output if found == value else _encode(found)
 
     def _redact_source(self, source: Any) -> Any:
         """Cut the snippet out of the redacted passage: so it shows no half of a value."""
@@ -253,7 +276,7 @@ class _Redaction:
                 return value
             case str() if (inner := parse_json(value)) is not None:
                 found = self._redact_json(inner, rules)
-                return value if found == inner else wire.encode(found).decode()
+                return value if found == inner else _encode(found)
             case _:
                 text = _to_text(value)
                 found = self._get_placeholder(text, here) if here is not None else self._redact_text(text)
@@ -261,8 +284,13 @@ class _Redaction:
 
     def _redact_text(self, text: str) -> str:
         """Replace what the rules find. Of places that overlap the earlier rule's placeholder stays."""
-        folded = fold_text(text)
-        spans = list(self._find_spans(folded))
+        patterns = self._redactor.patterns
+        written = [] if text.isascii() else list(find_spans(text, patterns))
+        folded, moved = fold_with_places(
+            text, (place for start, end, *_ in written for place in (start, end))
+        )
+        spans = [(moved[start], moved[end], number, rule) for start, end, number, rule in written]
+        spans += find_spans(folded, (*patterns, *self._words))
         if not spans:
             return text
         self._struck.update(rule.label for *_, rule in spans)
@@ -333,13 +361,17 @@ def _descend_list(
 
 
 def parse_json(text: str) -> Any:
-    """Return the object or list that a text holds, else None."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
+    """Return the object, list or string that a text holds, else None. Raises RecursionError."""
+    value = _read_json(text) if text.lstrip().startswith(("{", "[", '"')) else text
+    return None if value is text else value
+
+
+def _read_json(text: str) -> Any:
+    """Return the JSON value that a text holds, or the text if it holds none. Raises RecursionError."""
     try:
-        return json.loads(text, object_pairs_hook=_build_object, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return None
+        return json.loads(text, object_pairs_hook=_build_object, parse_constant=str, parse_int=_read_integer)
+    except ValueError:
+        return text
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -351,9 +383,17 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+def _read_integer(digits: str) -> int | str:
+    """Keep the digits of a number that Python refuses to read."""
+    return int(digits) if len(digits) < _MAX_DIGITS else digits
 
 
 def _to_text(value: Any) -> str:
-    return value if isinstance(value, str) else wire.encode(value).decode()
+    return value if isinstance(value, str) else _encode(value)
+
+
+def _encode(value: Any) -> str:
+    try:
+        return wire.encode(value).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape
+        return json.dumps(value)

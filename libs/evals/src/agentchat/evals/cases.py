@@ -27,8 +27,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     the run's sources by id: the log holds only snippets. `offered` are the tools that the agent had when the
     case was collected. `slices` describe the kind of run (`agent`, `end`, `tools`, `language`, `length`,
     `rating`); `feedback` is the mean score of its reply. `evaluators` are the owner's own for this case,
-    written like those of the suite; `redacted` are the rules that found something. Files of messages and of
-    tool results are left out; `left_out_files` counts them.
+    written like those of the suite; `redacted` are the rules that found something.
     """
 
     id: str
@@ -44,7 +43,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     feedback: float | None = None
     evaluators: tuple[Any, ...] = ()
     redacted: tuple[str, ...] = ()
-    left_out_files: int = 0
 
     def fold_run(self) -> Run:
         """Return the recorded run. Raises NotACase."""

@@ -26,5 +26,12 @@ class NotACase(SuiteError):  # noqa: N818 - a state of the run
         self.reason = reason
 
 
+class DependsOnFiles(NotACase):
+    """A run's reply may depend on files, which a case cannot have: run again, it would be another one."""
+
+    def __init__(self, trace_id: str) -> None:
+        super().__init__(trace_id, "its conversation has files, which a case cannot have")
+
+
 class ToolsNotListed(SuiteError):  # noqa: N818 - a state of things
     """A case needs its agent's tools, and they cannot be listed now."""

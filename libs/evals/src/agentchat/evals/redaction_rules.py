@@ -31,12 +31,12 @@ class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 DEFAULT_RULES = r"""  - name: email
-    pattern: '(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+'
+    pattern: '(?<![\w.+''-])[\w.+''-]+(@|%40)[\w-]+(\.[\w-]+)+'
     replacement: 'person{n}@example.com'
   - name: phone
     pattern: '(?<![\w+])\+[0-9][0-9 ()./-]{6,}[0-9]'
   - name: card
-    pattern: '(?<![\w-])[2-6][0-9]{3}([ -]?)[0-9]{4}\1[0-9]{4}\1[0-9]{1,7}(?![\w-])'
+    pattern: '(?<![\w-])([2-6]\d{3}([ -]?)\d{4}\2\d{4}\2\d{1,7}|3[47]\d\d[ -]\d{6}[ -]\d{5})(?![\w-])'
   - name: iban
     pattern: '(?<!\w)[A-Z]{2}[0-9]{2}( ?[A-Z0-9]{4}){3,7}( ?[A-Z0-9]{1,3})?(?!\w)'
 """

@@ -1,9 +1,10 @@
 """Implement `agentchat eval collect` and `agentchat eval add`: runs of the log become cases of a suite."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -18,7 +19,7 @@ from agentchat.conversations.queries.find_run import find_run
 from agentchat.evals.case_reader import CaseReader, load_suite_agent
 from agentchat.evals.case_sampling import CandidateRuns, CaseFilter, draw_sample
 from agentchat.evals.cases import MOST, Case, merge_cases, read_cases, write_cases
-from agentchat.evals.errors import NotACase
+from agentchat.evals.errors import DependsOnFiles, NotACase
 from agentchat.evals.run_choice import ENDS
 from agentchat.evals.run_choice import MOST as MOST_CONVERSATIONS
 from agentchat.evals.suite import (
@@ -42,10 +43,14 @@ from agentchat.runtime.prices import SETTING
 
 
 class CollectedCases(msgspec.Struct, kw_only=True):
-    """The cases that were written, of `fitting` runs."""
+    """The cases that were written, of `fitting` runs.
+
+    `with_files` counts runs that cannot be cases, `left_out` names those that could not be collected.
+    """
 
     cases: list[Case] = []
     fitting: int = 0
+    with_files: int = 0
     left_out: list[str] = []
 
 
@@ -93,6 +98,8 @@ def collect(
     and collect again: every case is redacted by the rules before it is written. A sample has an equal
     share of each kind of run, by result, tools, language, length of the conversation and rating.
 
+    Runs of conversations with files are left out and counted: a case cannot have files.
+
     Exit code 1: some runs could not be collected; they are reported.
     """
     wanted = CaseFilter(
@@ -123,11 +130,14 @@ def collect(
             for trace_id, conversation_id in bar.track(sorted(chosen.items())):
                 try:
                     done.cases.append(await reader.read(conversation_id, trace_id))
+                except DependsOnFiles:
+                    done.with_files += 1
                 except NotACase as error:
                     done.left_out.append(str(error))
         make_folder(output)
         present = [] if fresh or not suite.cases.exists() else read_cases(suite.cases)
-        write_cases(suite.cases, merge_cases(present, done.cases))
+        redacted = [await asyncio.to_thread(reader.redact_again, each) for each in present]
+        write_cases(suite.cases, merge_cases(redacted, done.cases))
         write_agent(output, suite.agent)
         write_file(output / SETTINGS, data)
         return done
@@ -215,7 +225,12 @@ def _report(done: CollectedCases, *, as_json: bool) -> None:
     ordered = sorted(slices.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0][1]))
     if as_json:
         rows = [{"slice": name, "value": value, "cases": count} for (name, value), count in ordered]
-        shown = {"cases": len(done.cases), "fitting": done.fitting, "left_out": done.left_out}
+        shown: dict[str, Any] = {
+            "cases": len(done.cases),
+            "fitting": done.fitting,
+            "with_files": done.with_files,
+            "left_out": done.left_out,
+        }
         printing.print_json(shown | {"redacted": _count_redactions(done.cases), "slices": rows})
     else:
         printing.print_table(
@@ -225,8 +240,9 @@ def _report(done: CollectedCases, *, as_json: bool) -> None:
         printing.print_note(line)
     for label, count in _count_redactions(done.cases).items():
         printing.print_note(f"redacted by {label}: {format_count(count, 'case')}")
-    if left_out := sum(each.left_out_files for each in done.cases):
-        printing.print_note(f"left out {format_count(left_out, 'file')}: cases do not have files of messages")
+    if done.with_files:
+        runs = format_count(done.with_files, "run")
+        printing.print_note(f"left out {runs}: the conversation has files, which a case cannot have")
     printing.print_note(
         f"collected {format_count(len(done.cases), 'case')} from {format_count(done.fitting, 'run')}"
     )
