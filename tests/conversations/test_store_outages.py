@@ -10,6 +10,7 @@ import pytest
 from agentchat.contracts.events import Event
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store import writer
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.event_store.writer import TRANSACTION
@@ -38,6 +39,24 @@ async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
         assert proxy.eaten == 1
         assert appended.version == 3
         assert await store.load(begun.conversation_id) == appended
+
+
+async def test_a_notification_that_was_not_confirmed_is_sent_again(
+    migrated_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "NOTIFY_SECONDS", 0.5)
+    async with (
+        await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as heard,
+        run_proxy(migrated_database_url) as (proxy, url),
+        open_store(url) as store,
+    ):
+        await heard.execute("LISTEN conversation_events")
+        await store.append(build_new_conversation(), [build_conversation_started()])
+        await proxy.set_mode("one_way")
+        assert [each async for each in heard.notifies(timeout=10, stop_after=1)]
+        await proxy.set_mode("cut")
+        await proxy.set_mode("pass")
+        assert [each async for each in heard.notifies(timeout=10, stop_after=1)]
 
 
 @pytest.mark.slow

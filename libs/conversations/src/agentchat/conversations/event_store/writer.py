@@ -247,7 +247,11 @@ class _Notifier:
         with contextlib.suppress(DatabaseUnavailable, psycopg.Error):
             async with acquire_connection(self._pool, seconds=CALL_SECONDS) as conn:
                 self._due = False
-                await conn.execute(_NOTIFY)
+                try:
+                    await conn.execute(_NOTIFY)
+                except BaseException:
+                    self._due = True
+                    raise
 
 
 def _is_lock_timeout(error: Exception) -> bool:
