@@ -49,6 +49,7 @@ class Process:
         self.listeners: list[Callable[[], None]] = []
         self.crash: Callable[[Process, float], None] = lambda _process, _seconds: None
         self._stands_until = 0.0
+        self._last_leaves_at = 0.0
 
     @property
     def alive(self) -> bool:
@@ -77,11 +78,14 @@ class Process:
             self.loop.go_on()
 
     def sends(self, what: str) -> float | None:
-        """A message leaves that nobody answers: when, or None where it never does."""
+        """Return when a message leaves that nobody answers, or None if it never does.
+
+        A connection to NATS keeps its order, so a slow message holds up those behind it.
+        """
         if not self.alive or self.loop.closing:
             return None
         fault = self._next_fault(what)
-        when = max(self.world.now, self._stands_until)
+        when = max(self.world.now, self._stands_until, self._last_leaves_at)
         if fault is None:
             return when
         match fault.kind:
@@ -95,7 +99,7 @@ class Process:
             case "lose_request" | "lose_reply":
                 return None
             case "slow":
-                return when + fault.seconds
+                when = self._last_leaves_at = when + fault.seconds
         return when
 
     async def call(
