@@ -96,7 +96,7 @@ async def test_one_command_goes_on_or_back(
         ({}, "versions"),
     ],
 )
-async def test_what_can_be_no_shares_is_refused_by_name(
+async def test_invalid_shares_are_refused_by_name(
     admin: Admin, agent: str, versions: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
@@ -266,7 +266,7 @@ async def test_a_sample_of_many_runs_is_compared(
         ({"version": 1, "against": 1}, "version"),
     ],
 )
-async def test_what_cannot_be_compared_is_refused_by_name(
+async def test_an_invalid_comparison_is_refused_by_name(
     admin: Admin, agent: str, given: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(Invalid) as refused:

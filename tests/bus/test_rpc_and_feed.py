@@ -22,13 +22,13 @@ ASK = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ListTools)
 LISTED = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolsListed))
 
 
-async def test_nobody_serving_is_said_at_once(bus: Bus) -> None:
+async def test_a_missing_service_is_reported_at_once(bus: Bus) -> None:
     async with asyncio.timeout(15):
         with pytest.raises(BusUnavailable, match="nobody serves"):
             await bus.rpc.ask("chat.test.nobody", ASK, tool_messages.ToolsListed, timeout=30)
 
 
-async def test_a_failed_answer_is_said_at_once(bus: Bus) -> None:
+async def test_a_failed_answer_is_reported_at_once(bus: Bus) -> None:
     async def fail(_: bytes) -> bytes:
         raise ValueError("no")
 
@@ -83,7 +83,7 @@ async def test_a_reply_that_comes_too_late_is_nobody_elses(bus: Bus) -> None:
     await quick.close()
 
 
-async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsServer) -> None:
+async def test_events_are_appended_only_after_the_last_one(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         assert await bus.feed.find_end() == FeedEnd(sequence=0, position=0)
         assert await _append(bus, position=11, after=0) == 1
@@ -122,7 +122,7 @@ async def test_repeated_batch_stores_each_event_once_in_order(
         assert await _list_positions(bus) == [1, 2, 3, 4, 5]
 
 
-async def test_no_event_of_a_batch_is_stored_behind_one_that_was_refused(nats_server: NatsServer) -> None:
+async def test_no_event_of_a_batch_is_stored_after_a_refused_one(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         start = await bus.feed.find_end()
         await bus.feed.publish_events([_build_event(1), _build_event(2)], start)

@@ -105,7 +105,7 @@ async def test_frame_carries_its_publishers_trace_context(bus: Bus, shared_nats:
     assert wire.decode_frame(unrecorded.data) == begun
 
 
-async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) -> None:
+async def test_an_invalid_frame_is_skipped(bus: Bus, shared_nats: NatsServer) -> None:
     trace_id, reader = make_trace_id(), Reader()
     subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
     client = await nats.connect(shared_nats.url)
@@ -158,7 +158,7 @@ async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     assert await bus.traces.read_tool_results(make_trace_id()) == {}
 
 
-async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
+async def test_a_cancellation_reaches_everyone_and_is_remembered(bus: Bus) -> None:
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     subscription = await bus.traces.follow_cancels(got.put_nowait)
     request = messages.CancelRequested(trace_id=make_trace_id(), account_id=examples.ACCOUNT)

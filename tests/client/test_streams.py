@@ -85,7 +85,7 @@ def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
     assert result.stream.trace_id == TRACE
 
 
-def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, connect: Connect) -> None:
+def test_a_stream_is_requested_with_its_form_and_no_compression(serve: Serve, connect: Connect) -> None:
     server = serve(*(split_chunks(encode_lines(*FORM_1)) for _ in range(2)))
     client = connect(server)
     more = {"context": {"name": "Ada"}}
@@ -103,7 +103,7 @@ def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, co
     assert left_open.json == {"message": "Hello"}
 
 
-def test_nothing_is_read_behind_the_final_event(serve: Serve, connect: Connect) -> None:
+def test_nothing_is_read_after_the_final_event(serve: Serve, connect: Connect) -> None:
     result = connect(serve(split_chunks(encode_lines(META, DONE_1, make_delta("too late"))))).read("Hello")
     assert [type(event) for event in result.events] == [Meta, Done]
     assert result.stream.text == ""
@@ -117,7 +117,7 @@ def test_the_connection_of_a_finished_stream_is_kept_alive_and_reused(serve: Ser
     assert [request.connection for request in server.requests] == [1, 1]
 
 
-def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, connect: Connect) -> None:
+def test_leaving_early_closes_the_stream_and_keeps_the_text(serve: Serve, connect: Connect) -> None:
     server = serve(stop_unfinished(encode_lines(META, HELLO)), split_chunks(encode_lines(*FORM_1)))
     client = connect(server)
     result = client.read("Hello", at_most=2)
@@ -129,7 +129,7 @@ def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, c
 
 
 @pytest.mark.parametrize("first", [META, START], ids=["form 1", "form 2"])
-def test_an_error_event_is_raised_behind_the_events_before_it(
+def test_an_error_event_is_raised_after_the_events_before_it(
     serve: Serve, connect: Connect, first: dict[str, str]
 ) -> None:
     server = serve(split_chunks(encode_lines(first, HELLO, FAILURE)))

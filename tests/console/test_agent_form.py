@@ -118,7 +118,7 @@ def test_new_agent_is_read_from_its_form() -> None:
         ("output_schema", "output_schema"),
     ],
 )
-def test_problem_stands_beside_its_field(error: str, field: str) -> None:
+def test_a_problem_is_shown_beside_its_field(error: str, field: str) -> None:
     agent = build_agent(**AGENTS["fall-backs"])
     sent = fill_in(EDIT.fill_agent(agent), temperature="warm")
     shown = EDIT.fill_agent(agent, RefusedForm(sent, Invalid(error, "is wrong")))

@@ -9,7 +9,7 @@ from agentchat.console.frame.console_middleware import HEADERS
 from tests.console.pages import Browser, extract_text
 
 
-async def test_a_page_may_load_from_the_console_alone(browser: Browser) -> None:
+async def test_a_page_loads_only_from_the_console(browser: Browser) -> None:
     response = await browser.get("/health")
     assert response.headers["content-security-policy"].startswith("default-src 'self';")
     assert HEADERS.items() <= dict(response.headers).items()

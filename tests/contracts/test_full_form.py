@@ -69,7 +69,7 @@ def test_a_tools_images_have_addresses_of_their_bytes() -> None:
     }
 
 
-def test_progress_is_told_in_full_alone() -> None:
+def test_only_the_full_form_has_progress() -> None:
     update = ToolProgressed(CALL, 1.0, 3.0, "Looking.")
     (told,) = encode([update])
     assert told == {"type": "tool_progress", "id": CALL, "progress": 1.0, "total": 3.0, "message": "Looking."}

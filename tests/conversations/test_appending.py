@@ -88,7 +88,7 @@ async def test_followers_of_the_log_are_notified(
     assert notices == [("conversation_events", "")]
 
 
-async def test_an_append_whose_caller_has_gone_is_notified(
+async def test_an_append_is_announced_after_its_caller_has_left(
     migrated_database_url: str, store: ConversationStore, log: Log
 ) -> None:
     gone, next_one = make_id(), make_id()

@@ -159,7 +159,7 @@ def test_approved_call_runs_unchanged_in_the_next_attempt() -> None:
     assert run.paused_seconds == 3600.0
 
 
-def test_a_changed_input_is_run_and_the_model_is_told_of_it() -> None:
+def test_a_changed_input_is_run_and_reported_to_the_model() -> None:
     changed = {"order_id": "ORD-2"}
     decided = apply(build_waiting(), answer(input=changed))
     resumed = repeat(decided)
@@ -186,7 +186,7 @@ def test_an_input_that_is_the_models_own_changes_nothing() -> None:
     assert decide_approval(run_of(decided), answer(), now=SOON) == AlreadyDecided()
 
 
-def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
+def test_a_denied_call_is_not_run_and_the_model_gets_the_reason() -> None:
     decided = apply(build_waiting(), answer("denied", reason="It has left."))
     call = run_of(decided).rounds[0].calls[1]
     said_ = "The call was not run: a person denied it. Their reason: It has left."

@@ -121,7 +121,7 @@ async def test_what_speaks_against_it_leaves_nothing_and_harms_no_other(
     assert await _lease_of(pool, refused.trace_id) == held
 
 
-async def test_its_own_place_in_line_is_no_hindrance(store: ConversationStore, pool: Pool) -> None:
+async def test_its_own_place_in_the_queue_does_not_block_it(store: ConversationStore, pool: Pool) -> None:
     request = Asked()
     line = WaitingLine(pool, "two")
     await line.join(request.conversation.conversation_id, request.trace_id, subtract_seconds(), ACCOUNT)
@@ -221,7 +221,7 @@ def subtract_seconds() -> str:
     return datetime.now(UTC).isoformat()
 
 
-async def test_what_nobody_waits_for_any_more_is_not_begun(
+async def test_an_append_that_nobody_waits_for_begins_no_run(
     store: ConversationStore, pool: Pool, migrated_database_url: str
 ) -> None:
     """It has been put back: its lease would have no holder, and who takes it up would wait for its end."""

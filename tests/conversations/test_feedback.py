@@ -64,7 +64,7 @@ def test_one_a_name_counts_and_the_newest_is_last() -> None:
     assert obey(left, build_command(None)).runs[0].rating is None
 
 
-def test_what_changes_nothing_is_no_event() -> None:
+def test_a_change_without_effect_is_no_event() -> None:
     there = obey(build_thread(*TURN), build_command(-1, label="wrong"))
     same = FeedbackAnswered(outcome="recorded", version=there.version)
     assert give_feedback(there, build_command(-1, label="wrong", by=replace(KEY, id="key-2")), LATER) == same

@@ -49,7 +49,7 @@ def list_own_runs(found: recorded.RecordedConversation, conversation: Conversati
 
 
 @pytest.mark.parametrize("name", recorded.WHOLE)
-def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
+def test_a_folded_history_replays_what_was_received(name: str) -> None:
     conversation = fold_history(recorded.encode_carried(name))
     assert [run.state for run in conversation.runs] == STATES[name]
     told = recorded.render_heard(name)

@@ -93,7 +93,7 @@ async def test_other_request_conflicts_until_the_key_is_free(claims: Claims, poo
     assert other.trace_id != first.trace_id
 
 
-async def test_a_claim_that_came_to_nothing_is_taken_over_as_it_was(claims: Claims, pool: Pool) -> None:
+async def test_an_unused_claim_is_taken_over_unchanged(claims: Claims, pool: Pool) -> None:
     account = make_id()
     first = await _claim(claims, account, seconds=0.0)
     assert not await is_repeat(pool, Owner(account), "k")
@@ -116,7 +116,7 @@ async def test_what_was_published_twice_is_not_freed_by_a_refusal(claims: Claims
     assert (third.mine, third.publication, third.trace_id) == (True, 3, first.trace_id)
 
 
-async def test_who_waits_in_line_keeps_its_claim(claims: Claims, pool: Pool) -> None:
+async def test_a_queued_request_keeps_its_claim(claims: Claims, pool: Pool) -> None:
     account = make_id()
     first = await _claim(claims, account, seconds=0.0)
     await extend_claim(pool, first, 30.0)

@@ -38,7 +38,7 @@ async def test_a_lease_of_which_a_stopped_process_hears_late_is_not_kept(pool: P
     assert await late.renew() == set()
 
 
-async def test_a_held_lease_is_taken_by_nobody_not_even_its_holder(pool: Pool) -> None:
+async def test_a_held_lease_cannot_be_taken_even_by_its_holder(pool: Pool) -> None:
     one, two = Leases(pool, "one"), Leases(pool, "two")
     assert await one.acquire(trace())
     assert await two.acquire(trace()) is None
@@ -76,9 +76,7 @@ async def test_renewing_extends_all_leases_that_are_held(pool: Pool) -> None:
     assert [await one.has_live_lease(trace(word)) for word in ("a", "b", "c")] == [True, True, False]
 
 
-async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
-    pool: Pool, migrated_database_url: str
-) -> None:
+async def test_a_renewal_does_not_wait_for_new_leases(pool: Pool, migrated_database_url: str) -> None:
     """As many requests as a worker has slots may ask for their leases at once; that is no outage either."""
     async with open_pool(migrated_database_url, max_size=1) as full:
         one = Leases(full, "one", renewals=pool)
@@ -205,7 +203,7 @@ async def test_an_expired_lease_is_not_renewed_once_it_is_released(pool: Pool) -
 _FIRST, _SECOND = "2026-11-21T09:30:00.000001Z", "2026-11-21T09:30:00.000002Z"
 
 
-async def test_those_who_wait_are_served_in_the_order_they_came(pool: Pool) -> None:
+async def test_waiters_are_served_in_order_of_arrival(pool: Pool) -> None:
     line, elsewhere = WaitingLine(pool, "one"), WaitingLine(pool, "two")
     await elsewhere.join("c", trace("b"), _SECOND, ACCOUNT)
     await line.join("c", trace("a"), _FIRST, ACCOUNT)  # heard of later, asked before

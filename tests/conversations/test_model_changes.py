@@ -29,7 +29,7 @@ CHANGE = events.WarningRaised(
 )
 
 
-def test_readers_are_told_in_the_round_of_the_change() -> None:
+def test_a_model_change_is_shown_in_its_round() -> None:
     """As in the live stream: a cursor counts warnings and results together."""
     first_round = (*build_tool_called([use("c")]), build_tool_returned("c"))
     last_round = (*build_delta("Done.", number=2), *build_answer("Done."))

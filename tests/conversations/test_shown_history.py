@@ -88,9 +88,7 @@ async def test_what_was_asked_in_vain_is_asked_again_in_its_conversation(
     assert other.has_gone_on, "the model was asked something else"
 
 
-async def test_a_conversation_in_which_more_was_said_has_gone_on(
-    store: ConversationStore, pool: Pool
-) -> None:
+async def test_a_conversation_with_later_messages_has_continued(store: ConversationStore, pool: Pool) -> None:
     cut_off: list[events.Event] = [build_delta("Tw", "b")[0], build_run_failed("b")]
     answered: list[events.Event] = [*build_delta("2", "b"), _append_reply("2", "b")]
     for last in (cut_off, answered, []):  # the last is under way

@@ -170,7 +170,7 @@ async def test_the_event_table_is_as_the_library_would_make_it(migrated_database
             assert ours == theirs
 
 
-async def test_a_database_without_tables_is_said_to_be_so(database_url: str) -> None:
+async def test_a_database_without_tables_is_reported(database_url: str) -> None:
     async with open_store(database_url) as store:
         with pytest.raises(DatabaseUnavailable, match="migrations"):
             await store.append(build_new_conversation(), [build_conversation_started()])

@@ -293,7 +293,7 @@ async def test_a_run_of_two_attempts_lasts_from_the_first(storage: Storage, batc
     assert [each.ok for each in await storage.verify(ONLY)] == [True]
 
 
-async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:
+async def test_the_run_pays_for_a_lost_reply(storage: Storage) -> None:
     asked, began, replied, _ = run(10)
     lost = events.ReplyLost(
         trace_id=asked.trace_id, at=subtract_days(0), round=1, usage=Usage(input_tokens=5, output_tokens=2)

@@ -32,9 +32,7 @@ async def follow_line(line: WaitingLine, database_url: str) -> AsyncIterator[Non
         task.cancel()
 
 
-async def test_the_first_in_line_is_woken_at_whichever_worker_it_waits(
-    pool: Pool, migrated_database_url: str
-) -> None:
+async def test_the_first_in_the_queue_is_woken_at_any_worker(pool: Pool, migrated_database_url: str) -> None:
     here = WaitingLine(pool, "one")
     elsewhere = WaitingLine(pool, "two", look_seconds=3600.0)  # by the notification alone
     async with follow_line(elsewhere, migrated_database_url):

@@ -216,7 +216,7 @@ def test_runs_whose_conversation_has_files_are_counted(shop: ShopLog, tmp_path: 
     assert read_written_cases(tmp_path) == []
 
 
-def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, tmp_path: Path) -> None:
+def test_the_first_collected_cases_are_redacted(shop: ShopLog, tmp_path: Path) -> None:
     (case,) = shop.collect_cases(tmp_path, "--end", "failed", "--text", "where is it")
 
     assert case.id == FAILED
@@ -321,7 +321,7 @@ def test_a_run_is_added_by_its_trace(shop: ShopLog, tmp_path: Path) -> None:
         (given.trace("file"), "its conversation has files, which a case cannot have"),
     ],
 )
-def test_what_cannot_be_a_case_is_named_and_nothing_is_added(
+def test_a_run_that_cannot_be_a_case_is_named_and_none_is_added(
     trace_id: str, reason: str, shop: ShopLog, tmp_path: Path
 ) -> None:
     before = shop.collect_cases(tmp_path, "--text", "Bestellung")

@@ -45,7 +45,7 @@ def test_a_case_without_its_run_is_named() -> None:
         broken.fold_run()
 
 
-def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
+def test_an_invalid_case_is_reported_with_its_line(tmp_path: Path) -> None:
     suite = make_suite(tmp_path / "suite", make_cases(2))
     suite.cases.write_bytes(suite.cases.read_bytes() + b'{"id":"x"}\n')
     with pytest.raises(UnfitSuite, match=r"cases.jsonl: line 3: Object missing required field"):

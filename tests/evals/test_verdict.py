@@ -39,7 +39,7 @@ def simulate(chance: random.Random, count: int, drop: float) -> list[CaseResult]
 
 
 @pytest.mark.parametrize(("drop", "at_least", "at_most"), [(0.0, 0, 3), (0.15, 27, 30)])
-def test_a_drop_is_found_and_chance_is_not_taken_for_one(drop: float, at_least: int, at_most: int) -> None:
+def test_a_drop_is_found_and_chance_is_not_mistaken_for_it(drop: float, at_least: int, at_most: int) -> None:
     chance = random.Random(147)
     found = Counter(decide_verdict(SETTINGS, simulate(chance, 200, drop)).exit_code for _ in range(30))
     assert at_least <= found[1] <= at_most, found
@@ -103,7 +103,7 @@ def test_a_mean_below_the_required_one_is_a_regression() -> None:
         ),
     ],
 )
-def test_too_much_that_is_not_known_is_no_verdict(results: list[CaseResult], told: str) -> None:
+def test_too_many_unknown_results_give_no_verdict(results: list[CaseResult], told: str) -> None:
     found = decide_verdict(SETTINGS, results)
     assert (found.exit_code, found.reasons) == (2, (told,))
 

@@ -102,7 +102,7 @@ def test_whatever_pieces_come_the_rest_is_the_same(texts: tuple[str, ...]) -> No
     assert list(behind.calls) == ["3"]
 
 
-def test_a_round_that_waits_twice_is_told_from_behind_each_wait_once() -> None:
+def test_a_round_that_waits_twice_is_sent_once_after_each_wait() -> None:
     """Of the first one's calls one has returned before the second, in which the other one's tool asks."""
     again = replace(ASKED, approval_id="approval-2")
     call: dict[str, Any] = {"at": "t", "name": "find", "input": {}}
@@ -118,7 +118,7 @@ def test_a_round_that_waits_twice_is_told_from_behind_each_wait_once() -> None:
 
 
 @pytest.mark.parametrize("wait", [None, PausePoint(1), PausePoint(12), PausePoint(1, 2)])
-def test_the_id_of_a_response_says_behind_which_wait_it_is(wait: PausePoint | None) -> None:
+def test_the_id_of_a_response_names_the_wait_before_it(wait: PausePoint | None) -> None:
     given = build_response_id(TRACE, wait)
     assert parse_response_id(given) == Named(TRACE, wait)
     assert wait != PausePoint(12) or given == f"resp_{TRACE}_12", "as it was before a round could wait twice"

@@ -43,7 +43,7 @@ async def wait_until_begun(
     return turn, waiting
 
 
-async def test_a_run_under_way_is_told_to_end(
+async def test_a_running_run_is_asked_to_end(
     client: Client,
     worker: Worker,
     store: ConversationStore,

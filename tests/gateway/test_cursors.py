@@ -152,7 +152,7 @@ def test_a_reconnect_gets_nothing_of_another_text() -> None:
     assert position.ended
 
 
-def test_a_reconnect_behind_text_gets_no_sources() -> None:
+def test_a_reconnect_after_text_gets_no_sources() -> None:
     cursor = read_told([Started(), TextUpdate("He")]).entries[-1].cursor  # by a gateway that had missed them
     buffer = read_told([Started(), RetrievedSources(()), TextUpdate("Hello")])
     assert [entry.update for entry in ReadPosition(buffer, cursor).take_marked()] == [TextUpdate("llo")]

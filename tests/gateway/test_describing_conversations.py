@@ -69,7 +69,7 @@ async def test_what_is_set_is_answered_as_it_then_is(
     ]
 
 
-async def test_what_is_left_out_null_or_holds_nul_is_asked_for_so(client: Client, worker: Worker) -> None:
+async def test_missing_null_and_nul_values_reach_the_worker(client: Client, worker: Worker) -> None:
     async with answer_descriptions(worker, "not_found") as heard:
         for body in ({"title": None}, {"metadata": None}, {"title": "a\0b", "metadata": {"k\0": "v\0"}}):
             check_problem(await patch(client, ids.make_id(), body), 404, "conversation_not_found")
@@ -98,7 +98,7 @@ async def test_what_is_left_out_null_or_holds_nul_is_asked_for_so(client: Client
         ({}, "title"),
     ],
 )
-async def test_what_cannot_be_set_is_refused_by_its_name(
+async def test_an_invalid_description_is_refused_by_its_field(
     client: Client, worker: Worker, body: dict[str, Any], field: str
 ) -> None:
     async with answer_descriptions(worker) as heard:

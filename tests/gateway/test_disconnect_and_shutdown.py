@@ -21,7 +21,7 @@ def gateway(gateway_as_a_process: GatewayProcess) -> GatewayProcess:
     return gateway_as_a_process
 
 
-async def test_a_run_goes_on_after_its_client_disconnects(
+async def test_a_run_continues_after_its_client_disconnects(
     client: Client, worker: Worker, gateway: GatewayProcess
 ) -> None:
     for path in ("/v1/chat/stream", "/v1/chat"):
@@ -43,7 +43,7 @@ async def test_a_run_goes_on_after_its_client_disconnects(
     assert "request_failed" not in gateway.text()
 
 
-async def test_a_slow_client_gets_everything_and_holds_up_nobody(
+async def test_a_slow_client_gets_everything_and_delays_nobody(
     client: Client, worker: Worker, gateway: GatewayProcess
 ) -> None:
     loop = asyncio.get_running_loop()

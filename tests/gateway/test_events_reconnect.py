@@ -156,7 +156,7 @@ async def test_a_run_of_an_erased_conversation_is_not_found(
         assert check_problem(response, 404, "not_found")["detail"] == "There is no such run."
 
 
-async def test_a_request_in_line_is_joined_when_its_turn_comes(
+async def test_a_queued_request_is_joined_when_its_turn_comes(
     client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str, worker: Worker
 ) -> None:
     request = ask_events(accounts, "form2")

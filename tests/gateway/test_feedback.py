@@ -127,7 +127,7 @@ async def test_a_reply_that_the_read_model_does_not_know_yet_is_waited_for(
         ({"score": 1, "rating": 1}, "rating"),
     ],
 )
-async def test_what_cannot_be_given_is_refused_by_its_name(
+async def test_invalid_feedback_is_refused_by_its_field(
     client: Client, commands: list[GiveFeedback], body: dict[str, Any], field: str
 ) -> None:
     response = await client.send("POST", f"/v1/messages/{ids.make_id()}/feedback", json=body)

@@ -113,7 +113,7 @@ async def test_places_are_asked_for_as_they_are_meant(client: Client, worker: Wo
         ("unavailable", 503, "overloaded", None),
     ],
 )
-async def test_why_there_is_no_fork_is_said_with_its_code(
+async def test_a_refused_fork_has_its_code_and_reason(
     client: Client, worker: Worker, outcome: ForkOutcome, status: int, code: str, field: str | None
 ) -> None:
     async with answer_forks(worker, outcome):

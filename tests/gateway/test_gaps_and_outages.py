@@ -30,7 +30,7 @@ def join_text(seen: list[dict[str, object]]) -> str:
 
 
 @pytest.mark.parametrize("completed", [False, True])
-async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
+async def test_a_run_with_an_unreadable_event_is_followed_to_its_end(
     client: Client, store: ConversationStore, accounts: Accounts, completed: bool
 ) -> None:
     """Of its text only what is known to be whole."""

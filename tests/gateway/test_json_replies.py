@@ -38,7 +38,7 @@ async def test_one_key_serves_many_agents(client: Client, worker: Worker, accoun
         assert turn.request.agent_id == agent.lower()
 
 
-async def test_nothing_is_answered_before_the_acceptance(client: Client, worker: Worker) -> None:
+async def test_no_response_is_sent_before_the_acceptance(client: Client, worker: Worker) -> None:
     opening = asyncio.create_task(client.open())
     turn = await worker.next()
     await turn.delta("too early", lost=True)

@@ -141,6 +141,6 @@ def test_only_trusted_proxies_are_believed(
 
 
 @pytest.mark.parametrize("text", ["proxy", "10.0.0.0/33", "10.0.0.1:80", "", "*"])
-def test_what_is_no_network_is_named(text: str) -> None:
+def test_an_invalid_network_is_named(text: str) -> None:
     with pytest.raises(SettingsError, match="AGENTCHAT_TRUSTED_PROXIES"):
         parse_networks([text])

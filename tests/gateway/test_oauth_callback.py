@@ -39,14 +39,14 @@ async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Clie
     ]
 
 
-async def test_what_failed_is_said_with_its_reason(client: Client, worker: Worker) -> None:
+async def test_a_failed_authorization_gives_its_reason(client: Client, worker: Worker) -> None:
     async with answer_with(worker, AuthorizationFinished(ok=False, detail="the link is over")) as heard:
         answer = await client.http.get(f"{client.url}{OWN}?error=access_denied&state={STATE}")
     assert "the link is over" in check_problem(answer, 404, "not_found")["detail"]
     assert heard == [FinishAuthorization(state=STATE, callback=derive_callback("https://auth.example"))]
 
 
-async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worker: Worker) -> None:
+async def test_an_invalid_state_is_refused_at_the_gateway(client: Client, worker: Worker) -> None:
     async with answer_with(worker, AuthorizationFinished(ok=True)) as heard:
         for query in (
             "",

@@ -176,7 +176,7 @@ def caller(client: Client) -> Caller:
 
 
 @pytest.mark.parametrize(("path", "body", "place"), CASES)
-async def test_what_cannot_be_answered_is_refused_by_its_place(
+async def test_an_unsupported_message_is_refused_by_its_field(
     caller: Caller, path: str, body: Any, place: str
 ) -> None:
     response = await caller.post(path, body)
@@ -240,8 +240,6 @@ async def test_keys_are_bearer_or_azures_at_the_openai_api_and_nowhere_else(call
 @pytest.mark.parametrize(
     "key", ["", "undefined", "null", "None", "[object Object]", "{{CHAT_ID}}", "c-${id}", "x" * 256]
 )
-async def test_what_can_be_no_name_for_a_conversation_is_refused(
-    caller: Caller, header: str, key: str
-) -> None:
+async def test_an_invalid_name_for_a_conversation_is_refused(caller: Caller, header: str, key: str) -> None:
     response = await caller.post(CHAT, chat(), **{header: key})
     assert (response.status_code, *refusal_of(CHAT, response)) == (400, "invalid_request", header)

@@ -115,7 +115,7 @@ def read_states(response: httpx.Response) -> dict[str, dict[str, int]]:
     return found
 
 
-async def test_every_answer_behind_the_key_tells_the_limits(
+async def test_every_authenticated_response_has_the_limits(
     gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
     account = await create_account(gateways, "Narrow")

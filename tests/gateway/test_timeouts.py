@@ -87,7 +87,7 @@ async def test_lost_queued_frame_still_gives_the_longer_timeout(
         assert (await waiting).json()["message"]["content"] == "at last"
 
 
-async def test_a_request_that_nobody_takes_is_503_and_keeps_its_slot(
+async def test_a_request_without_a_worker_is_503_and_keeps_its_slot(
     client: Client, worker: Worker, accounts: Accounts, redis_url: str
 ) -> None:
     """It may begin yet. Three are asked: Redis holds no slot of one that it was too slow to decide on."""
@@ -106,7 +106,7 @@ async def test_a_request_that_nobody_takes_is_503_and_keeps_its_slot(
     assert any(score is not None for score in held)
 
 
-async def test_an_acceptance_that_nobody_heard_is_found_in_the_log(
+async def test_a_missed_acceptance_is_found_in_the_log(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
     waiting = asyncio.create_task(client.chat("acceptance"))
@@ -117,7 +117,7 @@ async def test_an_acceptance_that_nobody_heard_is_found_in_the_log(
     assert response.json()["message"]["content"] == "Hello"
 
 
-async def test_an_end_that_nobody_announced_is_found_in_the_log(
+async def test_an_unannounced_end_is_found_in_the_log(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
     async with is_accepted(client, worker, form=2, message="end") as (turn, events):

@@ -37,7 +37,7 @@ from tests.gateway.live_frames import (
 )
 
 
-def test_an_untroubled_run_is_told_as_it_happens() -> None:
+def test_an_undisturbed_run_is_streamed_live() -> None:
     found = frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,))
     view = View()
     told = feed(
@@ -71,7 +71,7 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
     ]
 
 
-def test_a_run_that_had_begun_and_is_not_in_the_log_was_lost() -> None:
+def test_a_started_run_that_is_missing_from_the_log_was_lost() -> None:
     view = View()
     assert view.feed_log(None) == [], "it may begin yet"
     assert feed(view, ACCEPTED, make_delta(2, "He", 0)) == [Started(), TextUpdate("He")]
@@ -79,7 +79,7 @@ def test_a_run_that_had_begun_and_is_not_in_the_log_was_lost() -> None:
     assert view.ended
 
 
-def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
+def test_rounds_and_results_are_equal_live_and_from_the_log() -> None:
     def piece(seq: int, number: int, text: str, offset: int) -> frames.DeltaFrame:
         return frames.DeltaFrame(seq=seq, attempt=1, round=number, text=text, offset=offset)
 
@@ -112,7 +112,7 @@ def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
     assert [update.number for update in known if isinstance(update, NextRound)] == [2, 3]
 
 
-def test_a_saved_message_that_is_not_what_was_told_ends_in_error() -> None:
+def test_a_saved_message_unlike_the_streamed_one_ends_in_error() -> None:
     assert feed(View(), ACCEPTED, make_delta(2, "He", 0), make_completed(3, "Ha!"))[-1] == INTERRUPTED
     assert feed(View(), ACCEPTED, make_delta(2, "Hello", 0), make_completed(3, "He"))[-1] == INTERRUPTED
 
@@ -126,7 +126,7 @@ def test_a_result_announced_again_is_taken_without_a_number() -> None:
     assert feed(View(), again) == [Started(), TextUpdate("Hello"), Finished(make_message("Hello"), ())]
 
 
-def test_nothing_is_told_after_the_end() -> None:
+def test_nothing_is_sent_after_the_end() -> None:
     view = View()
     failed = frames.Failed(seq=2, attempt=1, code="provider_error", message="no")
     assert feed(view, ACCEPTED, failed, make_delta(3, "a", 0), make_completed(4, "a")) == [
@@ -224,14 +224,14 @@ def test_offset_is_ignored_in_attempt_without_its_beginning() -> None:
 
 
 @pytest.mark.parametrize("text", ["H", "Ho", ""])
-def test_a_takeover_behind_another_text_ends_the_stream(text: str) -> None:
+def test_a_takeover_after_another_text_ends_the_stream(text: str) -> None:
     told = feed(
         View(), ACCEPTED, make_delta(2, "He", 0), make_resumed(2, text), make_delta(2, "llo", len(text), 2)
     )
     assert told == [Started(), TextUpdate("He"), INTERRUPTED]
 
 
-def test_a_takeover_behind_more_than_was_told_is_repaired() -> None:
+def test_a_takeover_after_more_than_was_sent_is_repaired() -> None:
     view = View()
     told = feed(view, ACCEPTED, make_delta(2, "He", 0), make_resumed(2, "Hell"), make_delta(2, "o", 4, 2))
     assert told == [Started(), TextUpdate("He")]

@@ -40,7 +40,7 @@ def log_events(*calls: Call) -> list[Round]:
     return [Round(number=1, text="He", calls=calls)]
 
 
-def test_a_return_is_told_once_the_log_has_told_its_output() -> None:
+def test_a_tool_result_is_sent_once_the_log_has_its_output() -> None:
     view = View(ViewKind(outputs=True))
     told = feed(view, ACCEPTED, make_delta(2, "He", 0), make_called(3), make_returned(4))
     assert (told, view.wants_log) == ([Started(), TextUpdate("He"), STARTED], True)
@@ -91,7 +91,7 @@ def test_the_end_has_the_sources_even_if_their_frame_was_missed(missed: bool) ->
     assert told[-1] == Finished(make_message("It is. [1]"), (), sources=(SOURCE,))
 
 
-def test_a_warning_is_told_once_whoever_repeats_it() -> None:
+def test_a_warning_is_sent_once_even_if_repeated() -> None:
     warning = RunWarning(code="tool_server_unavailable", subject="crm", message="It is away.")
     view = View(ViewKind(outputs=True))
     told = feed(view, ACCEPTED, frames.WarningFrame(seq=2, attempt=1, warning=warning))
@@ -100,7 +100,7 @@ def test_a_warning_is_told_once_whoever_repeats_it() -> None:
     assert told == [Started(), Warned(warning)]
 
 
-def test_progress_is_told_of_a_running_call_as_it_grows() -> None:
+def test_growing_progress_of_a_running_call_is_sent() -> None:
     def report(progress: float) -> frames.ToolProgressFrame:
         return frames.ToolProgressFrame(seq=0, attempt=0, call_id="call", progress=progress)
 

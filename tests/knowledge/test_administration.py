@@ -110,9 +110,7 @@ async def test_a_document_is_in_its_own_knowledge_base_alone(shelf: Shelf, admin
     ],
     ids=["blank", "long", "nul", "surrogate", "escape", "C1", "DEL", "language", "quoting", "id"],
 )
-async def test_what_cannot_be_a_knowledge_base_is_refused(
-    shelf: Shelf, admin: Admin, more: dict[str, Any]
-) -> None:
+async def test_an_invalid_knowledge_base_is_refused(shelf: Shelf, admin: Admin, more: dict[str, Any]) -> None:
     given = {"account_id": shelf.account, "name": "Help"} | more
     with pytest.raises(Invalid):
         await admin_knowledge.create(admin, NewKnowledgeBase(**given))

@@ -205,7 +205,7 @@ def test_a_declared_encoding_is_what_browsers_read(
         ("shift_jis", b"\x95\xd4\x81", "1 place is not shift_jis"),
     ],
 )
-def test_what_was_replaced_is_told(declared: str, content: bytes, warning: str) -> None:
+def test_replaced_bytes_are_reported(declared: str, content: bytes, warning: str) -> None:
     draft = read_draft(FoundFile("a.html", content=f"<meta charset={declared}>".encode() + content))
     assert "\ufffd" in draft.text
     (told,) = draft.warnings

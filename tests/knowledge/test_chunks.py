@@ -80,7 +80,7 @@ def test_long_paragraph_is_cut_with_a_repeated_sentence() -> None:
     assert max(map(len, pieces)) - min(map(len, pieces)) < MOST / 4, "about equally long"
 
 
-def test_a_text_without_end_is_cut_all_the_same() -> None:
+def test_an_endless_text_is_cut() -> None:
     pieces = list(split("\u0301" * 5000))
     assert "".join(pieces) == "\u0301" * 5000
     assert all(len(piece) <= MOST for piece in pieces)

@@ -74,7 +74,7 @@ async def test_what_both_rankings_find_comes_first(shelf: Shelf) -> None:
     assert found[0].source.score > 0.9 > found[1].source.score
 
 
-async def test_what_is_not_alike_enough_is_not_found(shelf: Shelf) -> None:
+async def test_a_passage_that_is_not_similar_enough_is_not_found(shelf: Shelf) -> None:
     embedder = Topics(FEET, MONEY)
     await shelf.put("a.txt", "Boots are waxed.", embedder)
     assert await shelf.ask("money", embedder=embedder) == []

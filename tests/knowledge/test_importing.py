@@ -102,7 +102,7 @@ async def test_imports_of_one_document_at_once_leave_one(shelf: Shelf) -> None:
     ],
     ids=["blank", "nothing seen", "too long", "no name", "long name", "escape", "C1", "NUL", "script", "ftp"],
 )
-async def test_what_cannot_be_a_document_is_refused_by_field(
+async def test_an_invalid_document_is_refused_by_field(
     shelf: Shelf, name: str, more: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(Invalid) as caught:
@@ -111,7 +111,7 @@ async def test_what_cannot_be_a_document_is_refused_by_field(
     assert await shelf.read_rows("SELECT FROM documents WHERE knowledge_base_id = %s", shelf.id) == []
 
 
-async def test_text_that_postgres_cannot_hold_is_mended(shelf: Shelf) -> None:
+async def test_text_that_postgres_cannot_hold_is_repaired(shelf: Shelf) -> None:
     await shelf.put("a\ud800.txt", "odd \0 and \ud800 text \x07 here")
     assert await shelf.find_texts("odd") == ["odd \ufffd and \ufffd text   here"]
 

@@ -98,7 +98,7 @@ async def test_a_pdf_has_so_many_pages_at_most(monkeypatch: pytest.MonkeyPatch) 
         pdf_reading.convert_to_html(make_pdf("1", "2", "3"))
 
 
-async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
+async def test_a_file_that_takes_too_long_is_abandoned_with_its_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(read_file, "CPU_SECONDS", 0.001)

@@ -90,7 +90,7 @@ async def test_transient_failures_are_retried(server: EmbeddingServer) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_a_failure_is_told_without_the_servers_words(server: EmbeddingServer, reply: Reply) -> None:
+async def test_a_failure_does_not_repeat_the_servers_words(server: EmbeddingServer, reply: Reply) -> None:
     server.script = lambda texts: reply
     async with connect_embedder(server) as embedder:
         with pytest.raises(EmbedderUnavailable, match="topics-1") as caught:
@@ -192,7 +192,7 @@ async def test_the_settings_choose_the_embedder() -> None:
         ("AGENTCHAT_EMBEDDINGS_DIMENSIONS", "4096"),
     ],
 )
-async def test_a_setting_that_lacks_or_is_wrong_is_named(name: str, value: str) -> None:
+async def test_a_missing_or_wrong_setting_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name) as caught:
         await _load_embedder(HTTP | {name: value})
     assert "pa-secret" not in str(caught.value)

@@ -29,7 +29,7 @@ from agentchat.knowledge.search.search_words import SearchQuery, make_searchable
         ("", ""),
     ],
 )
-def test_text_is_told_apart_into_words(text: str, words: str) -> None:
+def test_text_is_split_into_words(text: str, words: str) -> None:
     assert make_searchable(text) == words
 
 

@@ -106,7 +106,7 @@ async def test_prompt_tokens_include_the_cached(address: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"model": "demo-echo", "messages": []}'])
-async def test_a_body_that_is_no_request_is_refused(address: str, raw: bytes) -> None:
+async def test_an_invalid_request_body_is_refused(address: str, raw: bytes) -> None:
     async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
         answer = await http.post("/v1/chat/completions", content=raw)
     assert answer.status_code == 400

@@ -31,7 +31,7 @@ def list_texts(found: list[tuple[str, dict[str, Any]]]) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_request_fails_with_the_status_asked_for(
+async def test_a_request_fails_with_the_requested_status(
     client: anthropic.AsyncAnthropic,
     code: int,
     kind: str,

@@ -58,7 +58,7 @@ async def test_results_become_sentences_and_lists(ask: Ask, tools: Tools) -> Non
         ({"error": {"message": "Already shipped"}}, ["Already shipped"]),
     ],
 )
-async def test_an_error_of_a_tool_is_told_with_what_would_help(
+async def test_a_tool_error_says_what_would_help(
     ask: Ask, tools: Tools, result: Any, words: list[str]
 ) -> None:
     asked = [{"role": "user", "content": "Where is ORD-9999?"}]

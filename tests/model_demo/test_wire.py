@@ -48,7 +48,7 @@ async def test_the_sdk_puts_tool_calls_together_from_a_stream(client: anthropic.
     assert streamed.to_dict() == whole.to_dict()
 
 
-async def test_cached_tokens_are_told_apart_and_the_sum_stays(http: httpx.AsyncClient) -> None:
+async def test_cached_tokens_are_counted_apart_and_the_sum_stays(http: httpx.AsyncClient) -> None:
     history = [
         {"role": "user", "content": "Hello " * 1000},
         {"role": "assistant", "content": "Hello! How can I help?"},

@@ -1,4 +1,4 @@
-"""What of an address can be judged when it is saved, without asking a name server."""
+"""What of an address can be checked when it is saved, without asking a name server."""
 
 import pytest
 

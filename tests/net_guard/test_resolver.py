@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentchat.net_guard import Guard, NotLookedUp, Resolver, Unresolved, judged_addresses
-from agentchat.net_guard.judged_addresses import look_up_for, resolve_judged
+from agentchat.net_guard import Guard, NotLookedUp, Resolver, Unresolved, permitted_addresses
+from agentchat.net_guard.permitted_addresses import look_up_for, resolve_permitted
 
 PUBLIC = "93.184.216.34"
 
@@ -37,11 +37,11 @@ def name_servers(monkeypatch: pytest.MonkeyPatch) -> NameServers:
 async def test_names_at_slow_name_servers_take_no_turns_of_another_account(name_servers: NameServers) -> None:
     guard = Guard((), Resolver(threads=4))
     with look_up_for("attacker"):
-        slow = [asyncio.create_task(resolve_judged(guard, f"slow-{n}.example", 443)) for n in range(50)]
+        slow = [asyncio.create_task(resolve_permitted(guard, f"slow-{n}.example", 443)) for n in range(50)]
     for _ in range(2):  # half of the threads
         assert await asyncio.to_thread(name_servers.asked.acquire, timeout=30)
     with look_up_for("other"):
-        assert await resolve_judged(guard, "hooks.example", 443) == [PUBLIC]
+        assert await resolve_permitted(guard, "hooks.example", 443) == [PUBLIC]
     name_servers.answer.set()
     assert await asyncio.gather(*slow) == [[PUBLIC]] * 50
 
@@ -49,9 +49,9 @@ async def test_names_at_slow_name_servers_take_no_turns_of_another_account(name_
 async def test_slow_name_server_is_not_reported_as_missing_address(
     name_servers: NameServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judged_addresses, "CONNECT_SECONDS", 0.05)
+    monkeypatch.setattr(permitted_addresses, "CONNECT_SECONDS", 0.05)
     with pytest.raises(NotLookedUp):
-        await resolve_judged(Guard(()), "slow.example", 443)
+        await resolve_permitted(Guard(()), "slow.example", 443)
     name_servers.answer.set()
 
 
@@ -66,5 +66,5 @@ async def test_only_a_name_that_is_known_not_to_be_has_no_address(
 
     monkeypatch.setattr(socket, "getaddrinfo", raise_error)
     with pytest.raises(Unresolved) as raised:
-        await resolve_judged(Guard(()), "hooks.example", 443)
+        await resolve_permitted(Guard(()), "hooks.example", 443)
     assert type(raised.value) is expected

@@ -31,7 +31,7 @@ async def get(session: aiohttp.ClientSession, url: str) -> bytes:
         return await answer.read()
 
 
-async def test_each_connection_goes_to_an_address_that_was_judged_for_it(port: int) -> None:
+async def test_each_connection_goes_to_an_address_that_was_checked_for_it(port: int) -> None:
     found, asked = [["127.0.0.1"], ["127.0.0.1", "10.0.0.1"]], []
 
     async def resolve(host: str, port: int, account_id: str) -> list[str]:

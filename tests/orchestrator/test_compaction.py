@@ -104,7 +104,7 @@ async def test_what_is_too_long_to_be_summarised_at_once_is_in_parts(system: Wor
     assert [each.summary for each in await summaries(system, first)] == ["First half.", "All of it."]
 
 
-async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World) -> None:
+async def test_a_run_that_is_taken_over_continues_after_its_summary(world: World) -> None:
     """Its worker died when the summary was in the log, and nothing relied on it yet."""
     world.will(reply_filling_window(600, "Hi."), reply_with("Done."))
     async with world.worker():

@@ -60,7 +60,7 @@ async def test_titles_between_the_events_of_a_run_are_kept(system: World) -> Non
     assert {run.attempt for run in found.runs} == {1}
 
 
-async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(world: World) -> None:
+async def test_a_worker_whose_run_is_taken_over_stops(world: World) -> None:
     """A description at the version that it expects makes it look; what it finds is another's attempt."""
     request = world.request(await world.agent())
     begun = await world.store_open_run(request)

@@ -127,7 +127,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_run_waits_on(
     assert len(box.requested) == 1
 
 
-async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(system: World, box: Toolbox) -> None:
+async def test_a_refusal_reaches_the_tool_whose_result_the_model_gets(system: World, box: Toolbox) -> None:
     caller = await pause_run(system)
     assert (await decide(system, caller, "denied", reason="Not today.")).code is None
     await caller.until(frames.Completed)
@@ -135,7 +135,7 @@ async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(system:
     assert system.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
 
 
-async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(system: World, box: Toolbox) -> None:
+async def test_a_tool_may_ask_again_and_gets_all_answers(system: World, box: Toolbox) -> None:
     box.run = elicit(GUESTS, LINK)
     caller = await pause_run(system)
     await decide(system, caller, input={"guests": 4})

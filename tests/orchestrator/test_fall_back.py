@@ -126,7 +126,7 @@ async def test_the_last_error_names_the_models_that_failed(system: World) -> Non
     )
 
 
-async def test_an_agent_that_wants_no_mended_replies_fails_in_mid_sentence(system: World) -> None:
+async def test_an_agent_that_refuses_continued_replies_fails_mid_sentence(system: World) -> None:
     cases = {"mid": swap(break_off("One ", how="close"), OVERLOADED), "start": OVERLOADED}
     asked = await make_calls(system, cases, fallbacks=(CLAUDE,), on_interruption="fail")
     assert [len(caller.of(frames.Failed)) for caller in asked] == [1, 0]

@@ -68,7 +68,7 @@ async def test_each_kind_of_file_and_the_same_bytes_later(system: World, files: 
     assert text == "Thirty days."
 
 
-async def test_a_model_that_sees_and_reads_nothing_is_told_so(system: World, files: FileStore) -> None:
+async def test_a_model_without_file_support_gets_a_note(system: World, files: FileStore) -> None:
     agent = await system.agent("deepseek-chat", provider="openai")
     attached = (await store(files, system, "a.png", PNG), await store(files, system, "b.pdf", PDF))
     system.will(scripted_chat.reply_with("I cannot."))

@@ -92,7 +92,7 @@ async def test_an_agent_that_is_gone_is_not_found(system: World, how: str) -> No
     assert len((await system.conversation(second)).runs) == 1
 
 
-async def test_who_waits_in_line_is_before_who_comes(system: World) -> None:
+async def test_queued_requests_come_before_new_ones(system: World) -> None:
     first = await _cache_agent(system, await system.agent())
     line = WaitingLine(system.pool, "another worker")
     waiter = system.request(first.request.agent_id)

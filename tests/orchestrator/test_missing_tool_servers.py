@@ -16,7 +16,7 @@ SERVERS = (
 
 
 @pytest.mark.parametrize(("reported", "named"), [("mail", ["mail"]), ("*", ["shop", "mail"])])
-async def test_a_run_goes_on_and_warns_once(
+async def test_a_run_continues_and_warns_once(
     system: World, box: Toolbox, reported: str, named: list[str]
 ) -> None:
     box.unavailable = (UnavailableServer(server=reported, reason="It is down."),)

@@ -210,7 +210,7 @@ def list_checkers() -> set[int]:
     return {int(pid) for pid in children if b"schema_process" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
-async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(system: World) -> None:
+async def test_markdown_is_requested_even_if_the_prompt_is_overridden(system: World) -> None:
     system.will(reply_with("**ok**"))
     agent = await system.agent(output_type="markdown", system_prompt="Be brief.")
     for prompt in (None, "Be long."):

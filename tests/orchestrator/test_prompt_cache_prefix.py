@@ -93,7 +93,7 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
     assert not any(b"dried before" in piece for piece in three.pieces[: len(three) - 2])
 
 
-async def test_variables_stand_behind_the_first_breakpoint(system: World) -> None:
+async def test_variables_follow_the_first_breakpoint(system: World) -> None:
     system.will(reply_with("One."), reply_with("Two."), reply_with("Three."))
     agent = await system.agent(
         system_prompt="Be brief. Today is {{current_date}}. The customer is {{name}}.", variables=("name",)
@@ -124,7 +124,7 @@ async def test_missing_variables_refuse_the_message(system: World) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["demo-shop-1", "claude-9"], ids=["prefill", "instruction"])
-async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(world: World, model: str) -> None:
+async def test_after_a_takeover_the_run_continues_with_the_same_prompt(world: World, model: str) -> None:
     world.will(break_off("It ", "has ", how="hang"), reply_with("shipped."), reply_with("Yes."))
     async with orchestrator(world.settings, "old") as old:
         first = await world.ask(await world.agent(model, system_prompt="Be brief."), "Where is it?")

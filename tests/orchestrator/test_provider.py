@@ -72,7 +72,7 @@ async def test_connections_are_kept_alive_and_reused(provider: ScriptedProvider,
     assert len(peers) == 1
 
 
-async def test_as_many_replies_are_streamed_at_once_as_are_asked_for(provider: ScriptedProvider) -> None:
+async def test_the_requested_number_of_replies_streams_at_once(provider: ScriptedProvider) -> None:
     calls, open_at_once = 150, asyncio.Event()
 
     async def answer(exchange: Exchange) -> None:
@@ -117,7 +117,7 @@ async def test_parallel_tool_use_is_put_together(provider: ScriptedProvider, cal
 
 
 @pytest.mark.parametrize("arguments", ['{"q": ', "[1]", "nonsense", "[" * 100_000])
-async def test_an_input_that_is_no_object_is_told_apart(
+async def test_an_input_that_is_not_an_object_is_recognized(
     provider: ScriptedProvider, caller: Caller, arguments: str
 ) -> None:
     provider.will(reply_with_calls(("t1", "find", '{"q": 1}'), ("t2", "find", arguments)))
@@ -131,7 +131,7 @@ async def test_an_input_that_is_no_object_is_told_apart(
     ("begun_with", "arguments", "whole"),
     [({}, "", False), ({}, '{"q": ', False), ({}, '{"q": 1}', True), ({"q": 1}, "", True)],
 )
-async def test_a_call_that_a_limit_cut_off_is_no_call_that_could_run(
+async def test_a_call_cut_off_by_a_limit_is_not_run(
     provider: ScriptedProvider,
     caller: Caller,
     stop_reason: str,
@@ -174,7 +174,7 @@ async def test_thinking_goes_back_with_its_signature_and_is_not_said(
     assert caller.said == ["Yes."]
 
 
-async def test_text_that_cannot_be_stored_is_mended(provider: ScriptedProvider, caller: Caller) -> None:
+async def test_text_that_cannot_be_stored_is_repaired(provider: ScriptedProvider, caller: Caller) -> None:
     async def answer(exchange: Exchange) -> None:
         await exchange.begin()
         await exchange.block(type="text", text="")

@@ -84,7 +84,7 @@ async def test_the_call_carries_the_agents_key_model_and_parameters(system: Worl
         (break_off(how="close"), "ok", ""),
     ],
 )
-async def test_what_the_provider_refuses_is_told_apart(
+async def test_refusals_of_the_provider_are_classified(
     system: World, answer: Answer, code: str, words: str
 ) -> None:
     system.will(answer)

@@ -60,7 +60,7 @@ async def test_a_body_of_megabytes_is_sent_whole(either: Caller, provider: Scrip
     assert "x" * (3 << 20) in str(provider.calls[0].body)
 
 
-async def test_an_agents_own_address_is_judged_and_no_proxy_is_used(
+async def test_an_agents_own_address_is_checked_and_no_proxy_is_used(
     either: Caller, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
@@ -128,7 +128,7 @@ async def test_truncated_response_is_transient(caller: Caller, provider: Scripte
     ],
     ids=["line", "head", "interim", "extension", "trailer"],
 )
-async def test_endless_empty_response_is_given_up(
+async def test_endless_empty_response_is_abandoned(
     impatient_caller: Caller, provider: ScriptedProvider, begin: bytes, more: bytes
 ) -> None:
     async def answer(exchange: Exchange) -> None:

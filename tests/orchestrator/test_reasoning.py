@@ -79,7 +79,7 @@ def think(*thoughts: str, said: str = "It left.", breaks: bool = False, hangs: b
         ("claude-opus-4-7", "hidden", {}, None),
     ],
 )
-def test_thinking_is_asked_for_as_the_model_wants_it(
+def test_thinking_is_requested_in_the_models_form(
     model: str, reasoning: Any, own: dict[str, Any], asked: dict[str, Any] | None
 ) -> None:
     agent = AgentConfig(

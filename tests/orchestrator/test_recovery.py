@@ -104,7 +104,7 @@ async def _wait_until_handled(world: World) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(world: World) -> None:
+async def test_an_agent_whose_tools_cannot_be_listed_fails_with_the_reason(world: World) -> None:
     world.will(reply_with("never"))
     async with world.worker(timings=Timings(tools_listed_seconds=0.8)):
         caller = await world.ask(await world.agent(**SHOP))

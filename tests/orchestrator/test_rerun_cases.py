@@ -109,7 +109,7 @@ async def test_passages_come_with_the_case(system: World) -> None:
         assert shown in system.calls[0].messages[0]["content"][0]["text"]
 
 
-async def test_a_changed_input_is_told_to_the_model_as_it_was(system: World, box: Toolbox) -> None:
+async def test_a_changed_input_is_reported_to_the_model_unchanged(system: World, box: Toolbox) -> None:
     system.will(reply_with_calls(("b", "order", '{"n": 2}')), reply_with("Done."))
     caller = await system.ask(await system.agent(mcp_servers=(ASKING_SHOP,)))
     await caller.until(frames.Paused)

@@ -62,7 +62,7 @@ def test_a_lost_beginning_leaves_nothing_to_go_on_from() -> None:
     assert read_sent_output(_run(), [_build_delta(2, "It "), _build_delta(3, "has")]) == SentOutput()
 
 
-def test_an_overtaken_attempt_is_not_heard() -> None:
+def test_an_overtaken_attempt_is_ignored() -> None:
     kept: list[frames.Frame] = [
         _make_accepted(),
         _build_delta(2, "It "),

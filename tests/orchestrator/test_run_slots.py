@@ -99,7 +99,7 @@ async def account(world: World, limiter: Limiter, redis_url: str) -> AsyncIterat
             yield Account(own, limiter, redis, await own.agent())
 
 
-async def test_a_message_in_line_frees_its_run_slot(account: Account, provider: ScriptedProvider) -> None:
+async def test_a_queued_message_frees_its_run_slot(account: Account, provider: ScriptedProvider) -> None:
     gate = asyncio.Event()
     provider.will(is_holding(gate, "..."), reply_with("two"))
     first = await account.ask("first")

@@ -180,7 +180,7 @@ def test_calls_beyond_the_limit_get_an_error() -> None:
     assert sum(isinstance(event, events.ToolReturned) for event in done) == 100 - MAX_CALLS
 
 
-def test_ids_that_repeat_and_names_outside_the_alphabet_are_mended() -> None:
+def test_repeated_ids_and_invalid_names_are_repaired() -> None:
     asked = [("a", "find"), ("b", "find"), ("b", "find"), ("", "fi nd!")]
     blocks = make_sendable(
         ({"type": "tool_use", "id": i, "name": name, "input": {}} for i, name in asked), {"a"}
@@ -195,7 +195,7 @@ def _measure_between(earlier: str, later: str | None) -> float:
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's, from 1 MiB on
-async def test_live_text_goes_on_behind_a_round_of_large_results(system: World, box: Toolbox) -> None:
+async def test_live_text_continues_after_a_round_of_large_results(system: World, box: Toolbox) -> None:
     large = json.dumps("x" * (256 * 1024 - 2))
 
     async def run(request: ToolRequested) -> str | None:

@@ -66,7 +66,7 @@ async def test_a_conversation_of_another_user_is_not_found(system: World) -> Non
     assert refused.code == "conversation_not_found"
 
 
-async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
+async def test_a_refused_request_leaves_the_queue_before_its_caller_knows(
     system: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its caller asks again: should its worker die now, it must not come again, and perhaps begin."""
@@ -89,7 +89,7 @@ async def test_redelivered_finished_request_is_announced_again(system: World) ->
     assert len(await system.events(caller)) == 7
 
 
-async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(system: World) -> None:
+async def test_an_invalid_request_is_dead_lettered_without_delay(system: World) -> None:
     system.will(reply_with("Still here."))
     whole = wire.encode(system.request("agent", deadline="tomorrow"))
     poison = [
@@ -124,7 +124,7 @@ async def test_a_reply_that_the_model_does_not_stand_by_is_interrupted(
     assert (await after.until(frames.Completed)).message.content == "Gladly."
 
 
-async def test_an_empty_reply_fails_the_run_and_the_conversation_goes_on(system: World) -> None:
+async def test_an_empty_reply_fails_the_run_and_not_the_conversation(system: World) -> None:
     system.will(reply_with(), reply_with(), reply_with(), reply_with("Hello."))
     caller = await system.ask(await system.agent())
     failed = await caller.until(frames.Failed)

@@ -120,7 +120,7 @@ async def test_replay_of_same_version_repeats_the_run(system: World, tools: Tool
     assert {message.subject for message in heard} <= {subjects.WHAT_IF, subjects.TOOLS_LIST}
 
 
-async def test_a_call_that_the_log_lacks_stops_the_replay(system: World, tools: Toolbox) -> None:
+async def test_a_call_missing_from_the_log_stops_the_replay(system: World, tools: Toolbox) -> None:
     first = await record_run(system, reply_with_calls(_FIND), reply_with("Yes."), mcp_servers=SHOP)
     done = len(tools.requested)
     same_input = ("call_1", "find", '{"most": 3.0, "q": "mugs"}')

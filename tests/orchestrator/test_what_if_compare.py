@@ -121,7 +121,7 @@ def test_the_diff_names_calls_and_sentences() -> None:
     assert 0 < done.alike < 1
 
 
-def test_costs_are_told_only_where_every_price_is() -> None:
+def test_costs_are_shown_only_if_every_price_is_known() -> None:
     prices = Prices(models={"one": Price(input=1.0, output=10.0)})
     known = compare_run("c", _RUN, _SAME, prices)
     assert known.recorded.cost == pytest.approx(0.00012)
@@ -145,7 +145,7 @@ def test_what_was_not_replayed_counts_for_nothing() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", '{"models": {"one": {"input": -1, "output": 2}}}', '{"one": {"input": 1}}', "\xff"]
 )
-def test_a_price_table_that_is_none_is_said(tmp_path: Path, text: str) -> None:
+def test_an_invalid_price_table_is_reported(tmp_path: Path, text: str) -> None:
     file = tmp_path / "prices.json"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(UnreadablePrices, match="is not a price table"):

@@ -93,7 +93,7 @@ async def test_an_emptied_stream_does_not_hold_it_up(world: World) -> None:
     assert len(await ErasureStep(world.bus, world.pool, OBJECTS).erase_due()) == 1
 
 
-async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
+async def test_a_second_pass_removes_late_messages(world: World) -> None:
     await world.store.append(await tell(world, "a"), [ERASED])
     await follow_log(world)
     erasing = ErasureStep(world.bus, world.pool, OBJECTS)

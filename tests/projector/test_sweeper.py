@@ -103,7 +103,7 @@ async def test_no_run_is_requested_again_right_after_an_outage(
     assert await sweeper.sweep() == 1
 
 
-async def test_a_run_that_has_just_begun_is_left_to_its_worker(world: World) -> None:
+async def test_a_run_that_has_just_started_is_left_to_its_worker(world: World) -> None:
     await begin_run(world, seconds_ago=5)
     await project(world)
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 0

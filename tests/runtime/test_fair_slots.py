@@ -58,7 +58,7 @@ async def test_who_is_cancelled_leaves_the_line_and_keeps_no_place() -> None:
     assert turns.idle
 
 
-async def test_when_it_closes_nobody_waits_any_more() -> None:
+async def test_closing_ends_all_waits() -> None:
     turns = FairSlots(1)
     await turns.take("a")
     waiting = asyncio.create_task(turns.take("b"))

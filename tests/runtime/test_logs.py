@@ -147,7 +147,7 @@ class Disk(io.RawIOBase):
 
 
 @pytest.mark.usefixtures("lines")
-def test_a_full_disk_stops_nobody_who_logs_and_costs_whole_lines() -> None:
+def test_a_full_disk_stops_no_logger_and_loses_only_whole_lines() -> None:
     disk = Disk()
     stream = io.TextIOWrapper(io.BufferedWriter(disk))
     logs.configure("gateway", "info", stream)

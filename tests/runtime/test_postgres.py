@@ -57,7 +57,7 @@ async def test_commit_waits_for_the_disk_except_in_a_lax_pool(database_url: str)
     assert waits == ["on", "off", "on"]
 
 
-async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(database_url: str) -> None:
+async def test_no_caller_waits_too_long_for_a_frozen_postgres(database_url: str) -> None:
     async def call(pool: Pool) -> float:
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
@@ -72,7 +72,7 @@ async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(database_url:
         await proxy.set_mode("pass")
 
 
-async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(database_url: str) -> None:
+async def test_a_cancelled_caller_does_not_wait_for_a_frozen_postgres(database_url: str) -> None:
     async with open_proxied_pool(database_url, max_size=1) as (proxy, pool):
         await wait_until_it_answers(pool, 30)
         await proxy.set_mode("freeze")
@@ -101,7 +101,7 @@ async def test_connections_that_the_server_closed_are_not_handed_out(database_ur
         await asyncio.gather(*(ping(pool) for _ in range(20)))
 
 
-async def test_a_connection_that_breaks_in_use_is_said_to_be_unavailable(database_url: str) -> None:
+async def test_a_connection_that_breaks_in_use_is_reported_unavailable(database_url: str) -> None:
     async with open_pool(database_url, role=None) as pool:
         with pytest.raises(DatabaseUnavailable):
             async with acquire_connection(pool) as conn:

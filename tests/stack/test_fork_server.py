@@ -94,7 +94,7 @@ async def test_a_module_that_cannot_be_imported_stops_only_its_service(tmp_path:
         assert await (await fork_server.spawn(describe(tmp_path, "3"))).wait() == 3
 
 
-async def test_a_start_that_nobody_waits_for_leaves_no_fork(tmp_path: Path) -> None:
+async def test_an_abandoned_start_leaves_no_fork(tmp_path: Path) -> None:
     async with ForkServer(["agentchat.gateway.service"]) as fork_server:
         starting = asyncio.create_task(fork_server.spawn(describe(tmp_path, "wait")))
         await asyncio.sleep(0)

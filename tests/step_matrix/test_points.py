@@ -76,7 +76,7 @@ def test_wrong_failpoint_is_one_line_at_start(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("action", "code"), [("kill", -signal.SIGKILL), ("raise", 1)])
-def test_a_failpoint_fires_at_the_time_that_is_asked_for(tmp_path: Path, action: str, code: int) -> None:
+def test_a_failpoint_fires_at_the_requested_time(tmp_path: Path, action: str, code: int) -> None:
     folder = _arm_failpoint(tmp_path, f"{action}:2")
     ended = _run(tmp_path)
     assert ended.returncode == code

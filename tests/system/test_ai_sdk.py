@@ -143,7 +143,7 @@ async def test_its_client_is_asked_and_goes_on(make_agent: MakeAgent, version: s
     assert told["forbidden"]["error"].startswith("approval_forbidden: ")
 
 
-async def test_what_cannot_be_decided_is_refused(make_agent: MakeAgent, starter: Caller) -> None:
+async def test_decisions_about_unknown_approvals_are_refused(make_agent: MakeAgent, starter: Caller) -> None:
     caller, other = [await make_agent("demo-shop-1", shop=True, asks=True) for _ in range(2)]
     approval_id = await open_approval(caller, "refused")
     for wrong, given in (

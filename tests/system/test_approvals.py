@@ -123,7 +123,7 @@ async def test_a_json_call_gets_its_reply_by_its_key_once_it_was_decided(at_both
     assert (listed["id"], listed["decision"]["input"]) == (approval_id, changed)
 
 
-async def test_what_cannot_be_decided_is_refused_with_a_sentence(caller: Caller, starter: Caller) -> None:
+async def test_an_impossible_decision_is_refused_with_a_sentence(caller: Caller, starter: Caller) -> None:
     problem = await chat_to_pause(caller, 1034)
     approval_id = problem["approvals"][0]["id"]
     unknown = "0192f0c1-7d11-7aaa-8bbb-0000000000f1"

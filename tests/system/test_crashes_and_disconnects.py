@@ -37,7 +37,7 @@ async def test_run_resumes_after_its_orchestrator_is_killed(
     assert (await slow.messages(events[0]["conversation_id"]))[-1]["content"] == whole
 
 
-async def test_after_200_the_message_is_in_the_store_whatever_dies_next(
+async def test_after_200_the_message_is_stored_whatever_fails_next(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:
     slow = await make_agent(SLOW)

@@ -99,7 +99,9 @@ async def test_tools_of_the_application_and_approvals_go_on(
 
 
 @pytest.mark.parametrize(("folder", "version"), [*USE_CHAT, *AG_UI])
-async def test_a_client_sends_files_and_goes_on(caller: Caller, folder: str, version: str) -> None:
+async def test_a_client_sends_files_and_continues_the_conversation(
+    caller: Caller, folder: str, version: str
+) -> None:
     told = await run_node(folder, "files.mjs", version, **caller.environ, **FILES)
     assert (told.get("error"), told["turns"]) == (None, 4)
     assert SEES_BOTH in told["text"]

@@ -40,7 +40,7 @@ async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
 
 
 @pytest.mark.slow
-async def test_a_wiped_nats_loses_nothing_that_is_owed(
+async def test_a_wiped_nats_loses_no_delivery(
     stack: RunningStack, caller: Caller, receiver: Receiver
 ) -> None:
     wanted = {"url": receiver.build_url("/wiped"), "events": ["run.completed"]}

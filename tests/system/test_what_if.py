@@ -71,7 +71,7 @@ async def test_the_same_version_diverges_nowhere(
             assert sum(run["recorded"]["calls"] for run in done["runs"]) >= 2
 
 
-async def test_another_model_is_told_apart_in_a_table(
+async def test_another_model_is_compared_in_a_table(
     stack: RunningStack, make_agent: MakeAgent, tmp_path: Path
 ) -> None:
     agent = await make_agent("demo-shop-1")

@@ -96,9 +96,7 @@ async def test_no_spelling_of_an_internal_address_is_connected_to(
     assert trap.hits == 0
 
 
-async def test_a_name_that_changes_its_address_is_judged_at_each_connection(
-    trap: Trap, connections: Connections
-) -> None:
+async def test_a_changed_address_is_checked_at_each_connection(trap: Trap, connections: Connections) -> None:
     answers = itertools.cycle(["93.184.216.34", "127.0.0.1", "93.184.216.34", "::1", "10.0.0.1"])
 
     async def resolve_in_turn(_host: str, _port: int, _account: str) -> list[str]:

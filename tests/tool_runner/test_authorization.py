@@ -275,7 +275,7 @@ async def test_an_address_that_no_request_can_have_is_refused_in_words(scene: Sc
         assert detail == "the metadata contain an invalid address"
 
 
-async def test_a_refused_registration_is_told_whatever_it_is_written_in(scene: Scene) -> None:
+async def test_a_refused_registration_is_reported_in_any_encoding(scene: Scene) -> None:
     headers = {"content-type": "text/plain; charset=base64"}
     scene.server.answers["/register"] = Response(b"\xff\x00no", status_code=400, headers=headers)
     await scene.set(grant="authorization_code")

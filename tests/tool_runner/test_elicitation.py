@@ -178,7 +178,7 @@ async def test_a_link_that_was_refused_is_not_asked_for_again(table: Table) -> N
         f"https://pay.example.com/{'x' * 2048}",
     ],
 )
-async def test_a_link_that_nobody_should_open_is_handed_to_nobody(newest: bool, link: str) -> None:
+async def test_an_unsafe_link_is_given_to_nobody(newest: bool, link: str) -> None:
     async with open_restaurant(newest=newest, link=link) as restaurant:
         table = Table(restaurant)
         with pytest.raises(ToolFailed) as failed:
@@ -188,7 +188,7 @@ async def test_a_link_that_nobody_should_open_is_handed_to_nobody(newest: bool, 
 
 
 @pytest.mark.parametrize("newest", [True, False])
-async def test_an_agent_whose_server_may_not_ask_is_told_so_to_the_server(newest: bool) -> None:
+async def test_a_server_learns_that_it_may_not_ask(newest: bool) -> None:
     """The SDK's server then refuses the call itself: the client has not declared that it can be asked."""
     async with open_restaurant(newest=newest) as restaurant:
         table = Table(restaurant, asks=False)

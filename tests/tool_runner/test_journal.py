@@ -36,7 +36,7 @@ async def test_a_process_that_begins_a_call_again_learns_that_it_has(pool: Pool)
     assert await journal.claim(trace_id, "call_2", deadline=None, seconds=1.0) == Execution(True, "r", 1.0)
 
 
-async def test_a_call_is_not_begun_past_its_deadline(pool: Pool) -> None:
+async def test_a_call_does_not_start_after_its_deadline(pool: Pool) -> None:
     journal, trace_id = Journal(pool, "r"), os.urandom(16).hex()
     assert await _begin(journal, trace_id, deadline=datetime.now(UTC) - timedelta(seconds=1)) is None
     begun = await _begin(journal, trace_id, deadline=datetime.now(UTC) + timedelta(seconds=30))

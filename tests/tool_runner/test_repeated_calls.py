@@ -32,7 +32,7 @@ def build_next_request(
     )
 
 
-async def test_a_leg_that_was_begun_before_is_not_run_again(
+async def test_a_leg_that_was_started_before_is_not_run_again(
     fresh_nats_url: str, migrated_database_url: str
 ) -> None:
     async with (

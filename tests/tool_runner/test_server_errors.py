@@ -27,7 +27,7 @@ async def send(call: Call, message: dict[str, Any], form: str, status: int = 200
 
 @pytest.mark.parametrize("form", ["json", "events", "400", "500"])
 @pytest.mark.parametrize("code", CODES)
-async def test_server_error_is_told_in_its_own_words(connect: Connect, code: int, form: str) -> None:
+async def test_a_server_error_keeps_its_own_words(connect: Connect, code: int, form: str) -> None:
     async def fail(call: Call) -> None:
         error = {"code": code, "message": "Row 7 is locked", "data": {"retry": False, "by": "ada"}}
         status = int(form) if form.isdigit() else 200

@@ -169,7 +169,7 @@ async def test_cancelling_a_call_tells_the_server_and_leaves_the_session(connect
         assert len(scripted.list_calls("initialize")) == 1
 
 
-async def test_a_server_that_hangs_on_everything_holds_up_nobody(connect: Connect) -> None:
+async def test_a_server_that_always_hangs_delays_no_other(connect: Connect) -> None:
     async def hang(call: Call) -> bool:
         if call.rpc == "notifications/cancelled" or call.tool == "bad":
             await asyncio.sleep(60)

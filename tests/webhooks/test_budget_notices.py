@@ -43,7 +43,9 @@ Expected = list[tuple[str, str | None, float]]
         ),
     ],
 )
-async def test_each_threshold_is_told_once(world: World, changes: dict[str, Any], expected: Expected) -> None:
+async def test_each_threshold_is_announced_once(
+    world: World, changes: dict[str, Any], expected: Expected
+) -> None:
     await admin_accounts.change(administrator(world.pool), world.account_id, AccountChanges(**changes))
     endpoint = await world.create_endpoint("/money", "budget.warning", "budget.exceeded")
     await world.create_endpoint("/others", "run.completed")

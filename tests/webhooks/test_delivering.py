@@ -159,7 +159,7 @@ async def test_retry_after_is_heeded_for_the_whole_endpoint(
     assert later.id != endpoint.id
 
 
-async def test_410_disables_it_and_the_other_endpoints_are_told(world: World) -> None:
+async def test_410_disables_the_endpoint_and_notifies_the_others(world: World) -> None:
     world.receiver.answer_with("/gone", build_status(410))
     watcher = await world.create_endpoint("/watcher", "endpoint.disabled")
     endpoint = await world.create_endpoint("/gone", "run.completed")

@@ -77,7 +77,7 @@ async def test_figures_count_what_waits_and_what_fails(world: World, pool: Pool)
         (events.FeedbackWithdrawn, "feedback.withdrawn", {"on_behalf_of": "ada@shop.example"}),
     ],
 )
-def test_feedback_is_told_with_its_content_in_full_alone(
+def test_only_full_deliveries_have_the_content_of_feedback(
     kind: type[events.Fact], type_: str, more: dict[str, object]
 ) -> None:
     (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, kind))
@@ -103,7 +103,7 @@ def test_bodies_name_the_user_of_the_conversation() -> None:
         assert "user_id" not in msgspec.json.decode(build_body("msg_1", notice, "thin"))["data"]
 
 
-def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
+def test_full_deliveries_have_a_tools_question_without_its_state() -> None:
     (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ElicitationRequested))
     asks = InputAsked(message="Why?", name="cancel", input={}, key="a", request_state="opaque")
     notice = build_notice(1, "conversation", 2, replace(example, asked=asks))

@@ -58,7 +58,7 @@ LONG = "This model's maximum context length is 4096 tokens. However, you request
         (400, "not even an object", "provider_error", 1),
     ],
 )
-async def test_errors_before_a_stream_are_told_apart_and_tried_again_or_not(
+async def test_errors_before_a_stream_are_classified_for_retries(
     provider: ScriptedProvider, caller: Caller, status: int, answer: Any, code: str, tries: int
 ) -> None:
     provider.will(fail_with(status, answer, retry_after_ms="1"))
@@ -114,7 +114,7 @@ async def test_provider_errors_name_what_to_fix_without_its_words(
         ),
     ],
 )
-async def test_errors_in_a_stream_are_told_apart(
+async def test_errors_in_a_stream_are_classified(
     provider: ScriptedProvider, caller: Caller, told: dict[str, Any], code: str, transient: bool
 ) -> None:
     async def answer(exchange: Exchange) -> None:

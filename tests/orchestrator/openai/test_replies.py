@@ -75,7 +75,7 @@ async def test_parallel_calls_come_in_pieces_that_alternate(
         ([{"index": 1, "id": "a", **function("x")}, {"index": 7, "id": "b", **function("y")}], ["a", "b"]),
     ],
 )
-async def test_calls_without_ids_or_indexes_are_told_apart(
+async def test_calls_without_ids_or_indexes_are_distinguished(
     provider: ScriptedProvider, caller: Caller, pieces: list[dict[str, Any]], found: list[str]
 ) -> None:
     for sent in ([calls(*pieces)], [calls(piece) for piece in pieces]):
@@ -98,7 +98,7 @@ async def test_calls_without_ids_or_indexes_are_told_apart(
         {"index": 0, "id": "made up for every piece"},
     ],
 )
-async def test_pieces_of_arguments_belong_to_the_call_begun_last(
+async def test_pieces_of_arguments_belong_to_the_last_started_call(
     provider: ScriptedProvider, caller: Caller, named: dict[str, Any]
 ) -> None:
     """Also where every piece says the id and the name again."""
@@ -119,7 +119,7 @@ async def test_pieces_of_arguments_belong_to_the_call_begun_last(
         ("[1]", {}, "not a JSON object"),
     ],
 )
-async def test_arguments_are_an_object_or_the_model_is_told(
+async def test_arguments_that_are_not_an_object_are_a_tool_error(
     provider: ScriptedProvider, caller: Caller, arguments: Any, given: dict[str, Any], problem: str
 ) -> None:
     provider.will(
@@ -160,7 +160,7 @@ async def test_reasoning_is_thinking_and_is_not_sent_on(
     assert said["text"] == "".join(caller.said) == "4"
 
 
-async def test_reasoning_that_is_told_twice_is_kept_once(provider: ScriptedProvider, caller: Caller) -> None:
+async def test_reasoning_that_is_sent_twice_is_kept_once(provider: ScriptedProvider, caller: Caller) -> None:
     both = chunk({"reasoning_content": "Hm.", "reasoning": "Hm."})
     provider.will(send_chunks(both, both, text("Yes."), chunk(finish="stop"), DONE))
     assert (await caller.stream()).blocks[0]["thinking"] == "Hm.Hm."
@@ -259,7 +259,7 @@ async def test_usage_in_the_middle_of_a_stream_is_no_end_of_it(
         {"extra_content": {"\ud800": "\x00"}, **function("f")},
     ],
 )
-async def test_what_cannot_be_stored_of_a_call_is_mended(
+async def test_a_call_that_cannot_be_stored_is_repaired(
     provider: ScriptedProvider, caller: Caller, piece: dict[str, Any]
 ) -> None:
     data = {"choices": [{"delta": {"tool_calls": [piece]}, "finish_reason": "\x1b" + "y" * 10_000}]}

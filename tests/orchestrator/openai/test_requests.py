@@ -168,7 +168,7 @@ def test_a_signature_goes_back_to_those_who_made_it(dialect: str, kept: bool) ->
     assert sent[1]["tool_calls"][0].get("extra_content") == (extra if kept else None)
 
 
-def test_gemini_is_told_that_another_model_made_the_calls() -> None:
+def test_gemini_learns_that_another_model_made_the_calls() -> None:
     sent = messages("gemini", build_calls("a"), build_results("a"))
     signature = sent[1]["tool_calls"][0]["extra_content"]["google"]["thought_signature"]
     assert signature == "skip_thought_signature_validator"
@@ -264,7 +264,7 @@ def test_fields_may_be_called_like_keywords() -> None:
 @pytest.mark.parametrize(
     ("dialect", "kind"), [("vllm", "json_schema"), ("ollama", "json_schema"), ("deepseek", "json_object")]
 )
-def test_other_servers_get_what_they_take_and_the_model_is_told(dialect: str, kind: str) -> None:
+def test_other_servers_get_what_they_accept_and_the_model_knows(dialect: str, kind: str) -> None:
     parameters = {"dialect": dialect}
     assert body(output_schema=SCHEMA, parameters=parameters)["response_format"]["type"] == kind
     assert not can_enforce("http://127.0.0.1:1", parameters, SCHEMA)

@@ -15,7 +15,7 @@ from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.net_guard import AddressRefused, Guard
-from agentchat.net_guard.judged_addresses import judge_url
+from agentchat.net_guard.permitted_addresses import check_saved_url
 from agentchat.runtime import postgres
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool
 
@@ -42,7 +42,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
 
     `account_ids` are the accounts that the administrator is limited to: see `account_limits`.
     Without `bus`, conversations cannot be deleted and agents cannot be checked. `embedder` is the configured
-    one, even if the database cannot store its vectors. `model_hosts` judges the agents' base URLs and
+    one, even if the database cannot store its vectors. `model_hosts` checks the agents' base URLs and
     `tool_hosts` the addresses of their tool servers, as orchestrators and tool-runners do at each call.
     `currency` is that of the price table.
     """
@@ -108,7 +108,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _check_callable(guard: Guard, url: str, field: str, setting: str) -> None:
     try:
-        await judge_url(guard, url)
+        await check_saved_url(guard, url)
     except AddressRefused as error:
         raise Invalid(field, f"may not be called: {error}; {setting} lists addresses of your own") from None
     except ValueError:

@@ -1,7 +1,7 @@
-"""Protect against server-side request forgery: connect only to judged addresses.
+"""Protect against server-side request forgery: connect only to permitted addresses.
 
-`guard` judges URLs and addresses, `judged_addresses` resolves names to judged addresses, and sessions of
-`guarded_session` connect to those.
+`guard` checks URLs and addresses, `permitted_addresses` resolves names, and sessions of `guarded_session`
+connect to the addresses found.
 """
 
 from agentchat.net_guard.guard import AddressRefused, Guard, NotLookedUp, Resolver, Unresolved, is_public

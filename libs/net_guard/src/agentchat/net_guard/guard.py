@@ -1,6 +1,6 @@
-"""Judge the URLs and addresses that customers configure, against SSRF.
+"""Check the URLs and addresses that customers configure, against SSRF.
 
-See docs/change/rules.md 8 and OWASP API7:2023. Names are resolved here and the connection goes to a judged
+See docs/change/rules.md 8 and OWASP API7:2023. Names are resolved here and the connection goes to a permitted
 address, so a name that resolves to another address a moment later (DNS rebinding) gains nothing.
 """
 
@@ -69,9 +69,9 @@ class NotLookedUp(Unresolved):
 
 
 class Guard:
-    """A judge of URLs and addresses.
+    """Check URLs and addresses.
 
-    `allow` lists host:port pairs that pass unjudged; port `*` means any port. Every other URL must be https
+    `allow` lists host:port pairs that pass unchecked; port `*` means any port. Every other URL must be https
     at one of `ports` and lead to public addresses. Raises ValueError for an entry that is not host:port.
     """
 
@@ -83,7 +83,7 @@ class Guard:
         self._ports = frozenset(ports)
 
     def check(self, scheme: str, host: str, port: int | None, userinfo: bool = False) -> None:
-        """Judge a URL by the parts that the HTTP client parsed; a host may be an address.
+        """Check a URL by the parts that the HTTP client parsed; a host may be an address.
 
         Raises:
             AddressRefused
@@ -106,7 +106,7 @@ class Guard:
             raise AddressRefused(f"{host} is no address")
 
     def check_url(self, url: str) -> None:
-        """Judge a URL without asking a name server.
+        """Check a URL without asking a name server.
 
         The host must be written plainly, because a browser decodes and maps characters that we would not.
 
@@ -124,7 +124,7 @@ class Guard:
             raise AddressRefused(f"{host} is not a name of the Internet")
 
     async def resolve(self, host: str, port: int, account_id: str) -> list[str]:
-        """Return the addresses to connect to, all of them judged.
+        """Return the addresses to connect to, all of them permitted.
 
         Raises:
             AddressRefused, Unresolved, NotLookedUp

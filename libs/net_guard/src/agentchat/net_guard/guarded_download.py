@@ -1,4 +1,4 @@
-"""Download a file from a URL that a customer names, from judged addresses only."""
+"""Download a file from a URL that a customer names, from permitted addresses only."""
 
 import ssl
 from collections.abc import AsyncGenerator
@@ -7,7 +7,7 @@ import aiohttp
 from yarl import URL
 
 from agentchat.net_guard.guard import AddressRefused, Guard, Unresolved
-from agentchat.net_guard.guarded_session import is_compressed, judge, open_session
+from agentchat.net_guard.guarded_session import check_request, is_compressed, open_session
 
 MAX_REDIRECTS = 3
 _CHUNK_BYTES = 64 * 1024
@@ -26,7 +26,7 @@ class Downloader:
         self._tls = ssl.create_default_context()
 
     async def download(self, account_id: str, url: str) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes at a URL. Redirects are judged like the URL itself. Raises NotDownloaded.
+        """Yield the bytes at a URL. Redirects are checked like the URL itself. Raises NotDownloaded.
 
         The caller bounds the time and the bytes.
         """
@@ -43,7 +43,7 @@ class Downloader:
 
     async def _follow(self, session: aiohttp.ClientSession, url: URL) -> AsyncGenerator[bytes, None]:
         for _ in range(MAX_REDIRECTS + 1):
-            judge(self._guard, url)
+            check_request(self._guard, url)
             async with session.get(url, allow_redirects=False) as response:
                 if response.status in (301, 302, 303, 307, 308):
                     url = url.join(URL(response.headers.get("location", "")))

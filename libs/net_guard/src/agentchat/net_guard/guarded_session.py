@@ -1,4 +1,4 @@
-"""Open aiohttp sessions to other people's servers, which connect only to judged addresses."""
+"""Open aiohttp sessions to other people's servers, which connect only to permitted addresses."""
 
 import contextlib
 import ipaddress
@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from agentchat.net_guard.guard import Guard
-from agentchat.net_guard.judged_addresses import resolve_judged
+from agentchat.net_guard.permitted_addresses import resolve_permitted
 
 
 def open_session(
@@ -25,16 +25,16 @@ def open_session(
 ) -> aiohttp.ClientSession:
     """Open a session without cookies, environment settings or compression.
 
-    Callers pass `allow_redirects=False` and, with a guard, call `judge` for each URL first. aiohttp limits
-    the head of a response to 8,190 bytes a line and 128 headers.
+    Callers pass `allow_redirects=False` and, with a guard, call `check_request` for each URL first. aiohttp
+    limits the head of a response to 8,190 bytes a line and 128 headers.
 
     Args:
         tls: The TLS context of all connections.
         keepalive_seconds: How long an idle connection is kept.
         timeout: aiohttp's time-outs; none by default.
         connections: The most connections at a time; 0 means no limit.
-        guard: The judge of addresses; None connects to any address.
-        account_id: The account that look-ups are charged to, see `resolve_judged`.
+        guard: The guard of addresses; None connects to any address.
+        account_id: The account that look-ups are charged to, see `resolve_permitted`.
     """
     connector = aiohttp.TCPConnector(
         limit=connections,
@@ -52,8 +52,8 @@ def open_session(
     )
 
 
-def judge(guard: Guard, url: URL) -> None:
-    """Judge a URL before a guarded session requests it. Raises AddressRefused."""
+def check_request(guard: Guard, url: URL) -> None:
+    """Check a URL before a guarded session requests it. Raises AddressRefused."""
     has_user = "@" in url.raw_authority
     guard.check(url.scheme, url.raw_host or "", url.explicit_port, userinfo=has_user)
 
@@ -79,9 +79,9 @@ def _is_loopback(host: str) -> bool:
 
 
 class _GuardedResolver(AbstractResolver):
-    """A resolver that returns judged addresses only.
+    """A resolver that returns permitted addresses only.
 
-    aiohttp does not resolve a host that is an address already; `judge` covers that case.
+    aiohttp does not resolve a host that is an address already; `check_request` covers that case.
     """
 
     def __init__(self, guard: Guard, account_id: str | None) -> None:
@@ -94,7 +94,7 @@ class _GuardedResolver(AbstractResolver):
         port: int = 0,
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - aiohttp wants every family
     ) -> list[ResolveResult]:
-        """Return the judged addresses of `host` in aiohttp's form."""
+        """Return the permitted addresses of `host` in aiohttp's form."""
         return [
             ResolveResult(
                 hostname=host,
@@ -104,7 +104,7 @@ class _GuardedResolver(AbstractResolver):
                 proto=socket.IPPROTO_TCP,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for address in await resolve_judged(self._guard, host, port, self._account_id)
+            for address in await resolve_permitted(self._guard, host, port, self._account_id)
         ]
 
     async def close(self) -> None:

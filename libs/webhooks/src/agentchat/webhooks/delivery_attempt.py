@@ -17,7 +17,7 @@ from yarl import URL
 
 from agentchat.contracts.webhooks import Attempt, AttemptError
 from agentchat.net_guard import AddressRefused, Guard, NotLookedUp, Unresolved
-from agentchat.net_guard.guarded_session import judge, open_session
+from agentchat.net_guard.guarded_session import check_request, open_session
 from agentchat.webhooks.retry_schedule import LONGEST_RETRY_AFTER
 from agentchat.webhooks.webhook_signing import Signer
 
@@ -125,7 +125,7 @@ class WebhookSender:
         """Return the answer's status and its Retry-After."""
         try:
             target = URL(url)
-            judge(self._guard, target)
+            check_request(self._guard, target)
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 answer = await self._session.post(target, data=body, headers=headers, allow_redirects=False)
         except TimeoutError:

@@ -22,7 +22,7 @@ from agentchat.contracts.webhooks import (
 )
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
-from agentchat.net_guard.judged_addresses import judge_url
+from agentchat.net_guard.permitted_addresses import check_saved_url
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 _SECRET_BYTES = 32
@@ -47,7 +47,7 @@ async def check_url(guard: Guard, url: str, account_id: str) -> None:
         raise Invalid("url", "must be an https URL")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise Invalid("url", "must have no credentials and no fragment")
-    await judge_url(guard, url, account_id)
+    await check_saved_url(guard, url, account_id)
 
 
 async def create_endpoint(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) -> IssuedEndpoint:

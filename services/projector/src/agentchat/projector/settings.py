@@ -52,5 +52,5 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
         return build_sealer(self.secret_key, self.previous_secret_keys)
 
     def build_webhook_guard(self) -> Guard:
-        """Return the guard that judges the addresses of endpoints. Raises SettingsError."""
+        """Return the guard that checks the addresses of endpoints. Raises SettingsError."""
         return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)

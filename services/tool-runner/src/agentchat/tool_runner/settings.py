@@ -46,7 +46,7 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
         ObjectStore(self.files_url)
 
     def guard(self) -> Guard:
-        """Build the judge of tool servers' addresses. Raises SettingsError."""
+        """Build the guard of tool servers' addresses. Raises SettingsError."""
         try:
             gateway = urlsplit(self.gateway_url)
             port = gateway.port or {"http": 80, "https": 443}[gateway.scheme]

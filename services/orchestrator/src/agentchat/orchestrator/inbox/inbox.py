@@ -13,7 +13,7 @@ from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.turn import AlreadyJoined, Rejected
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
-from agentchat.net_guard.judged_addresses import look_up_for
+from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.orchestrator.request_stages import (
     EndedRun,
     LeasedRequest,

@@ -11,7 +11,7 @@ import httpx2
 from yarl import URL
 
 from agentchat.net_guard import AddressRefused, Guard, Unresolved
-from agentchat.net_guard.guarded_session import get_environment_proxy, is_compressed, judge
+from agentchat.net_guard.guarded_session import check_request, get_environment_proxy, is_compressed
 
 MAX_ERROR_BYTES = 1024 * 1024
 """Maximum of an error's body that is read."""
@@ -60,7 +60,7 @@ class AioHttpTransport(httpx2.AsyncBaseTransport):
     async def _send(self, request: httpx2.Request, body: bytes) -> aiohttp.ClientResponse:
         url = URL(str(request.url), encoded=True)
         if self._guard is not None:
-            judge(self._guard, url)
+            check_request(self._guard, url)
         return await self._session.request(
             request.method,
             url,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent
-from agentchat.net_guard.judged_addresses import look_up_for
+from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.rerun.recorded_tools import Diverged
 from agentchat.orchestrator.rerun.replay_run import RunReplay, prepare_replay

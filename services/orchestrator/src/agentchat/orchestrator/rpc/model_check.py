@@ -11,7 +11,7 @@ from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import AgentConfig, use_fallback
-from agentchat.net_guard.judged_addresses import look_up_for
+from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
 from agentchat.orchestrator.models.port import clean_provider_message

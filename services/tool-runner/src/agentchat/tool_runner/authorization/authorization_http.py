@@ -1,4 +1,4 @@
-"""Send HTTP to authorization servers: judged addresses, bounded responses, no redirects."""
+"""Send HTTP to authorization servers: permitted addresses, bounded responses, no redirects."""
 
 import asyncio
 import ssl

@@ -34,7 +34,7 @@ from agentchat.directory.tool_authorizations import (
     take_link,
 )
 from agentchat.net_guard import AddressRefused
-from agentchat.net_guard.judged_addresses import look_up_for
+from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import acquire_connection
 from agentchat.tool_runner.authorization import grants

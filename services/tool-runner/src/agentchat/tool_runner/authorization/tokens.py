@@ -20,7 +20,7 @@ from agentchat.directory.tool_authorizations import (
     lock_authorization,
     require_authorization,
 )
-from agentchat.net_guard.judged_addresses import look_up_for
+from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.runtime import logs
 from agentchat.runtime.fair_slots import FairSlots
 from agentchat.runtime.loops import retry

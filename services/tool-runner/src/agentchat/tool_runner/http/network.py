@@ -1,4 +1,4 @@
-"""Send requests to judged addresses, read bodies within a budget, and classify errors.
+"""Send requests to permitted addresses, read bodies within a budget, and classify errors.
 
 A compressed body, which no request asks for, is not read.
 """
@@ -11,7 +11,7 @@ import httpx2
 from yarl import URL
 
 from agentchat.net_guard import AddressRefused, Guard, Unresolved
-from agentchat.net_guard.guarded_session import is_compressed, judge
+from agentchat.net_guard.guarded_session import check_request, is_compressed
 from agentchat.runtime.fair_slots import KeySlots
 from agentchat.tool_runner.faults import ToolFault
 from agentchat.tool_runner.http.call_budget import CallBudget, TooLarge
@@ -28,7 +28,7 @@ async def send(
         url = URL(str(request.url), encoded=True)
     except ValueError as error:
         raise AddressRefused("no address") from error
-    judge(guard, url)
+    check_request(guard, url)
     return await session.request(
         request.method,
         url,

@@ -1,6 +1,6 @@
 """Send the MCP client's HTTP requests.
 
-To judged addresses, with bounded bytes and an absolute deadline. A failure becomes a response with status
+To permitted addresses, with bounded bytes and an absolute deadline. A failure becomes a response with status
 502, and its ToolFault is recorded in the budget. An exception from the transport would end the MCP session
 and every other call on it.
 """
@@ -17,7 +17,7 @@ import msgspec
 
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guarded_session import open_session
-from agentchat.net_guard.judged_addresses import CONNECT_SECONDS
+from agentchat.net_guard.permitted_addresses import CONNECT_SECONDS
 from agentchat.runtime.fair_slots import KeySlots
 from agentchat.tool_runner.authorization.tokens import AccessTokens
 from agentchat.tool_runner.credential_redaction import CredentialRedactor

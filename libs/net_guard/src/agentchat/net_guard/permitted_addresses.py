@@ -1,4 +1,4 @@
-"""Resolve a host to the judged addresses that a connection may use."""
+"""Resolve a host to the permitted addresses that a connection may use."""
 
 import asyncio
 import contextlib
@@ -27,8 +27,8 @@ def look_up_for(account_id: str) -> Iterator[None]:
         _account.reset(token)
 
 
-async def resolve_judged(guard: Guard, host: str, port: int, account_id: str | None = None) -> list[str]:
-    """Return the first three addresses of `host`, all of them judged.
+async def resolve_permitted(guard: Guard, host: str, port: int, account_id: str | None = None) -> list[str]:
+    """Return the first three addresses of `host`, all of them permitted.
 
     The look-up takes a turn of `account_id`, else of the account of the enclosing `look_up_for` block, else
     of the host itself.
@@ -44,8 +44,8 @@ async def resolve_judged(guard: Guard, host: str, port: int, account_id: str | N
     return found[:_ADDRESSES_TRIED]
 
 
-async def judge_url(guard: Guard, url: str, account_id: str | None = None) -> None:
-    """Judge a URL that is about to be saved, and the addresses that its host has now.
+async def check_saved_url(guard: Guard, url: str, account_id: str | None = None) -> None:
+    """Check a URL that is about to be saved, and the addresses that its host has now.
 
     A name that does not resolve now is accepted, because it may resolve later.
 
@@ -56,4 +56,4 @@ async def judge_url(guard: Guard, url: str, account_id: str | None = None) -> No
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     with contextlib.suppress(Unresolved):
-        await resolve_judged(guard, parts.hostname or "", port, account_id)
+        await resolve_permitted(guard, parts.hostname or "", port, account_id)
