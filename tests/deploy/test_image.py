@@ -21,7 +21,7 @@ def _names(lock: str) -> set[str]:
     return {line.partition("==")[0] for line in lock.splitlines() if re.match(r"[a-z]", line)}
 
 
-def _choose_requirements(mode: str) -> str:
+def choose_requirements(mode: str) -> str:
     script = TREE / "deploy" / "select-requirements"
     return subprocess.run(
         ["sh", str(script), mode], input=LOCK, capture_output=True, text=True, check=True
@@ -55,7 +55,7 @@ def _list_requirements(name: str) -> Iterator[str]:
 
 
 def test_the_image_has_what_the_members_need_and_no_test_tools() -> None:
-    locked, chosen = _names(LOCK), _names(_choose_requirements("run"))
+    locked, chosen = _names(LOCK), _names(choose_requirements("run"))
     assert _list_needed_packages() & locked <= chosen
     tools = {"pytest", "hypothesis", "schemathesis", "hypothesis-graphql", "execnet", "mypy", "ruff", "uv"}
     assert tools <= locked
@@ -79,8 +79,8 @@ def test_the_build_gets_every_file_that_a_wheel_links_to() -> None:
 
 
 def test_every_package_of_the_image_is_pinned_by_hash() -> None:
-    for mode, expected in (("build", {"uv", "uv-build"}), ("run", _names(_choose_requirements("run")))):
-        blocks = re.split(r"(?m)^(?=[a-z])", _choose_requirements(mode))[1:]
+    for mode, expected in (("build", {"uv", "uv-build"}), ("run", _names(choose_requirements("run")))):
+        blocks = re.split(r"(?m)^(?=[a-z])", choose_requirements(mode))[1:]
         assert {block.partition("==")[0] for block in blocks} == expected
         assert all("--hash=sha256:" in block for block in blocks)
 

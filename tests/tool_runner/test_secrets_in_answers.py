@@ -68,6 +68,22 @@ def test_credentials_are_struck_in_every_json_form() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (r'{"a": "YII\u002Babc\u002bdef\/=\u003D"}', '{"a": "[hidden]"}'),
+        (
+            r'{"a": "\\u002B \u0022 \u005c \u00e4 \u0001 YII+abc+def/=="}',
+            r'{"a": "\\u002B \u0022 \u005c \u00e4 \u0001 [hidden]"}',
+        ),
+        (r'{"a": "\u0026"}', '{"a": "&"}'),
+    ],
+)
+def test_credentials_with_escaped_characters_are_struck(said: str, expected: str) -> None:
+    assert strike(said, {"Authorization": "Negotiate YII+abc+def/=="}) == expected
+    assert json.loads(strike(said, {"X-Store": "electronics"})) == json.loads(said)
+
+
+@pytest.mark.parametrize(
     ("header", "value", "secret"),
     [
         ("Cookie", "customer=7f3a9c21e0; electronics=; sessionid=abc=def==", ("7f3a9c21e0", "abc=def==")),

@@ -14,6 +14,8 @@ _SCHEME = re.compile(r"([\w.+-]+)\s+(?=\S)")
 # A parameter or a cookie: its value is a secret and its name is not (RFC 9110 11.2, RFC 6265 4.1).
 _VALUE = re.compile(r'\s*(?:[^\s;,="]+\s*=\s*)?("(?:\\.|[^"\\])*"|[^;,]*)')
 _SHORTEST = 8
+_ESCAPE = re.compile(rb"\\(?:u00([2-7][0-9a-fA-F])|.)", re.DOTALL)
+"""An escape of JSON, with the code of an ASCII character: .NET writes + as \\u002B, Go & as \\u0026."""
 
 
 class CredentialRedactor:
@@ -26,6 +28,8 @@ class CredentialRedactor:
 
     def strike(self, message: bytes) -> bytes:
         """Return a complete message without the credentials."""
+        if self._forms and b"\\u00" in message:
+            message = _ESCAPE.sub(_decode_escape, message)
         for form in self._forms:
             if form in message:
                 message = message.replace(form, _choose_replacement(form))
@@ -55,6 +59,12 @@ def _list_forms(secret: str) -> Iterator[bytes]:
     escaped = json.dumps(secret)[1:-1]
     yield escaped.encode()
     yield escaped.replace("/", "\\/").encode()
+
+
+def _decode_escape(escape: re.Match[bytes]) -> bytes:
+    """Return the character that needs no escape; others stay escaped."""
+    character = bytes.fromhex(escape[1].decode()) if escape[1] else b"\\"
+    return escape[0] if character in (b'"', b"\\", b"\x7f") else character
 
 
 def _choose_replacement(form: bytes) -> bytes:
