@@ -6,8 +6,9 @@ from agentchat.administration import admin_accounts
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import count_rows
 from agentchat.administration.admin_values import Deletion, Page
+from agentchat.administration.checked_input import parse_number
 from agentchat.administration.parameters import After, DryRun, Limit, OfUser, OrderOfUsers
-from agentchat.contracts.admin_errors import Invalid, NotFound, Use
+from agentchat.contracts.admin_errors import NotFound, Use
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.user_export import ExportLine, export_user
 from agentchat.conversations.queries.user_summaries import (
@@ -92,7 +93,5 @@ def _parse_place(after: str | None) -> tuple[int, str] | None:
     if after is None:
         return None
     place, _, user_id = after.partition(" ")
-    try:
-        return int(place), user_id
-    except ValueError:
-        raise Invalid("after", "is not a cursor that the service has given out") from None
+    number = parse_number(place, "a place that the service has given out", digits=18)
+    return number or 0, user_id

@@ -78,9 +78,7 @@ def collect(
     text: Annotated[
         str | None, typer.Option(metavar="WORDS", help="Runs with these words in question, reply or title.")
     ] = None,
-    cost: Annotated[
-        float | None, typer.Option(min=0, help="Runs that cost at least this much; needs --prices.")
-    ] = None,
+    cost: Annotated[float | None, typer.Option(min=0, help="Runs that cost at least this much.")] = None,
     prices: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help=f"JSON file with model prices; {SETTING} or list prices if unset."),
