@@ -45,13 +45,14 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):
     """The slots of all workers, the memory of processes in bytes, and their start. `away` gave no metrics.
 
-    `retention_lag` is how long ago the oldest conversation past its retention was to be deleted, in seconds.
+    `retention_lag` is how long ago the oldest conversation past its retention was to be deleted, in seconds;
+    None if no projector says.
     """
 
     used: int
     total: int
     open_streams: int
-    retention_lag: float
+    retention_lag: float | None
     memory: dict[str, float]
     started: dict[str, datetime]
     away: list[str]
@@ -87,7 +88,7 @@ class Monitor:
             used=round(after.sum("runs_slots_used")),
             total=round(after.sum("runs_slots")),
             open_streams=round(after.sum("streams_open")),
-            retention_lag=after.sum("retention_lag_seconds"),
+            retention_lag=after.find("retention_lag_seconds"),
             memory=after.memory,
             started=after.started,
             away=sorted(after.away),

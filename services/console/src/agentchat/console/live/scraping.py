@@ -45,6 +45,10 @@ class Scrape:
         wanted = labels.items()
         return math.fsum(value for has, value in self._samples.get(name, {}).items() if wanted <= set(has))
 
+    def find(self, name: str) -> float | None:
+        """Return the sum of all samples with this name; None if no process has one."""
+        return self.sum(name) if self._samples.get(name) else None
+
     def sum_by(self, name: str, label: str) -> dict[str, float]:
         """Return the sums of the samples of this name, by the values of a label."""
         found: dict[str, float] = defaultdict(float)

@@ -46,7 +46,7 @@ class ProcessHealth(msgspec.Struct, frozen=True, kw_only=True):
 class HealthView(msgspec.Struct, frozen=True, kw_only=True):
     """The data of the page. `errors` is None if the logs are not on this machine.
 
-    `retention_lag` is that of `WorkerSlots`, None before the first metrics.
+    `retention_lag` is that of `WorkerSlots`, None without metrics of a projector.
     """
 
     processes: list[ProcessHealth]
