@@ -10,6 +10,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
 
 from agentchat.knowledge.documents import parse
+from agentchat.knowledge.errors import Unreadable
 from agentchat.knowledge.importing.import_files import FoundFile, read_draft
 from tests.knowledge import made_files
 from tests.knowledge.made_files import convert
@@ -210,3 +211,17 @@ def test_replaced_bytes_are_reported(declared: str, content: bytes, warning: str
     assert "\ufffd" in draft.text
     (told,) = draft.warnings
     assert told == f"{warning}, as the file declares, and became U+FFFD"
+
+
+@pytest.mark.parametrize(
+    ("declared", "content"),
+    [("iso-2022-kr", "환불".encode("iso-2022-kr")), ("hz-gb-2312", "退款".encode("gbk"))],
+)
+def test_an_encoding_that_browsers_refuse_is_refused(declared: str, content: bytes) -> None:
+    with pytest.raises(Unreadable, match="declares an encoding that cannot be read"):
+        read_draft(FoundFile("a.html", content=f"<meta charset={declared}>".encode() + content))
+
+
+def test_a_refused_encoding_does_not_keep_utf8_from_being_read() -> None:
+    draft = read_draft(FoundFile("a.html", content="<meta charset=hz-gb-2312><p>退款".encode()))
+    assert "退款" in draft.text

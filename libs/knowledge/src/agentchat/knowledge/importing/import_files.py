@@ -30,7 +30,9 @@ KINDS: dict[str, Kind] = {
 _CHARSET = re.compile(rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([\w.:-]{1,40})", re.I)
 _HTML_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _PRESCAN_BYTES = 4096
-_ASCII_SUPERSETS_IN_ESCAPES = ("iso-2022-jp",)
+_REFUSED = "replacement"
+"""The name of encodings that browsers refuse to read, such as ISO-2022-KR."""
+_ASCII_SUPERSETS_IN_ESCAPES = ("iso-2022-jp", _REFUSED)
 """Encodings whose bytes are valid UTF-8 whatever they mean."""
 
 
@@ -145,12 +147,12 @@ def _decode(name: str, content: bytes, *, is_html: bool) -> tuple[str, tuple[str
         raise Unreadable(name, f"is no text: it holds a NUL byte (at {content.index(0)})")
     declared = _find_declared(content) if is_html and not wide else None
     if declared is not None and declared.name in _ASCII_SUPERSETS_IN_ESCAPES and b"\x1b" in content:
-        return _decode_declared(content, declared)
+        return _decode_declared(name, content, declared)
     try:
         return convert_to_utf8(content).decode(), ()
     except UnicodeDecodeError as error:
         if declared is not None:
-            return _decode_declared(content, declared)
+            return _decode_declared(name, content, declared)
         shown = "UTF-16" if wide else "UTF-8"
         byte = error.object[error.start]
         raise Unreadable(name, f"is not {shown} (byte 0x{byte:02x} at {error.start})") from None
@@ -164,7 +166,11 @@ def _find_declared(content: bytes) -> "webencodings.Encoding | None":
     return found
 
 
-def _decode_declared(content: bytes, declared: "webencodings.Encoding") -> tuple[str, tuple[str, ...]]:
+def _decode_declared(
+    name: str, content: bytes, declared: "webencodings.Encoding"
+) -> tuple[str, tuple[str, ...]]:
+    if declared.name == _REFUSED:
+        raise Unreadable(name, "declares an encoding that cannot be read; save it as UTF-8")
     encoding = "gb18030" if declared.name == "gbk" else declared
     text, _ = webencodings.decode(content, encoding, errors="replace")
     replaced = text.count("\ufffd")
