@@ -44,7 +44,7 @@ class ToolInputRequired(msgspec.Struct, frozen=True):
 
     @property
     def asked(self) -> tuple[InputAsked, ...]:
-        """The events that request the calls."""
+        """The requests, as the event that asks a person for input has them."""
         return tuple(
             InputAsked(
                 **msgspec.structs.asdict(each.elicitation),
