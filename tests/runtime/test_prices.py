@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentchat.contracts.values import Usage
-from agentchat.runtime.prices import load_prices
+from agentchat.runtime.prices import Price, Prices, load_prices
 from agentchat.runtime.settings import SettingsError
 
 USED = Usage(input_tokens=1_000_000, cache_read_tokens=1_000_000, output_tokens=1_000_000)
@@ -19,6 +19,15 @@ def test_list_prices_are_those_of_the_day() -> None:
     assert all(prices.compute_cost(model, USED) for model in prices.models)
     assert prices.has_price("demo-shop-1?delay_ms=10")
     assert not prices.has_price("unknown?delay_ms=10")
+
+
+def test_a_price_of_a_later_day_does_not_count_today() -> None:
+    """What-if and eval commands price runs by the prices of today."""
+    today, later = Price(input=1, output=2), Price(since="9999-01-01", input=3, output=4)
+    prices = Prices(models={"m": [today, later], "n": [later]})
+    assert prices.compute_cost("m", Usage(input_tokens=1_000_000, output_tokens=1_000_000)) == 3
+    assert prices.compute_cost("n", USED) is None
+    assert prices.has_price("n")
 
 
 @pytest.mark.parametrize(

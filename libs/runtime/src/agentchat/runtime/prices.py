@@ -1,5 +1,6 @@
 """Compute the cost of tokens by a price table: the operator's own, or list prices of common models."""
 
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +47,8 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def compute_cost(self, model: str, usage: Usage, at: str | None = None) -> float | None:
         """Return the cost at a time, by default now; None if the table has no price for it."""
-        price = self._find_price(model, at)
+        today = datetime.now(UTC).isoformat()  # noqa: TID251 - of estimates; stored costs name their time
+        price = self._find_price(model, at or today)
         if price is None:
             return None
         total = price.input * usage.input_tokens + price.output * usage.output_tokens
@@ -61,17 +63,16 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def has_price(self, model: str) -> bool:
         """Return True if the table has a price of the model, now or later."""
-        return self._find_price(model, None) is not None
+        return bool(self._list_prices(model))
 
-    def _find_price(self, model: str, at: str | None) -> Price | None:
+    def _find_price(self, model: str, at: str) -> Price | None:
+        begun = [each for each in self._list_prices(model) if each.since <= at[:10]]
+        return max(begun, key=lambda each: each.since, default=None)
+
+    def _list_prices(self, model: str) -> list[Price]:
         # The offline model's names may have a query, such as `demo-shop-1?delay_ms=10`.
         found = self.models.get(model) or self.models.get(model.partition("?")[0], [])
-        begun = [
-            each
-            for each in ([found] if isinstance(found, Price) else found)
-            if at is None or each.since <= at[:10]
-        ]
-        return max(begun, key=lambda each: each.since, default=None)
+        return [found] if isinstance(found, Price) else found
 
 
 def read_prices(path: Path) -> Prices:
