@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
+import uvloop
 
 from agentchat.runtime.listening_socket import is_loopback, open_listening_socket
 from agentchat.runtime.settings import SettingsError
@@ -102,6 +103,27 @@ async def test_shutdown_cancels_a_response_that_outlasts_the_drain() -> None:
         await serving
     writer.close()
     assert time.monotonic() - began < 30
+    assert app.seen == ["lifespan.startup", "lifespan.shutdown"]
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_shutdown_does_not_wait_for_connections_just_accepted(turns: int) -> None:
+    uvloop.run(stop_amid_connections(turns))  # as services run
+
+
+async def stop_amid_connections(turns: int) -> None:
+    app, stop, port = StreamingApp(), asyncio.Event(), find_free_port()
+    serving = asyncio.create_task(serve(app, "127.0.0.1", port, stop, grace_s=60))
+    _, writer = await connect(port)
+    writer.close()
+    with contextlib.ExitStack() as idle:
+        for _ in range(3):  # the loop has no turn meanwhile, so the server has not accepted them
+            idle.enter_context(socket.create_connection(("127.0.0.1", port)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        stop.set()
+        async with asyncio.timeout(20):
+            await serving
     assert app.seen == ["lifespan.startup", "lifespan.shutdown"]
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import uvicorn
 
 _TICK_SECONDS = 1.0
+_ACCEPT_SECONDS = 0.05
+"""The time that connections, accepted as the stop came, may take until uvicorn knows them."""
 
 _OPEN_MAX = 10_240
 """The most that macOS accepts, though it reports no bound: setrlimit(2), OPEN_MAX in sys/syslimits.h."""
@@ -50,7 +52,7 @@ async def serve(
         garbage_collection.freeze_heap()
         logs.get_logger("web").info("listening", host=host, port=listener.getsockname()[1])
         await _tick_until(stop, server)
-        ending = asyncio.create_task(server.shutdown(sockets=[listener]))
+        ending = asyncio.create_task(_shut_down(server, listener))
         try:
             if on_stop is not None:
                 await on_stop()
@@ -111,3 +113,14 @@ async def _tick_until(stop: asyncio.Event, server: "uvicorn.Server") -> None:
     """Let uvicorn set the Date header of its responses each second until `stop` is set."""
     while not await wait_for_event(stop, _TICK_SECONDS):
         await server.on_tick(0)
+
+
+async def _shut_down(server: "uvicorn.Server", listener: socket.socket) -> None:
+    """End the server once each connection that it has accepted is known to it.
+
+    It closes the idle ones that it knows, and would wait for any other until the grace is over.
+    """
+    for each in server.servers:
+        each.close()
+    await asyncio.sleep(_ACCEPT_SECONDS)
+    await server.shutdown(sockets=[listener])
