@@ -184,6 +184,21 @@ async def test_more_than_the_most_are_counted_to_it(
         assert (await find_runs(storage.pool, wanted, order=order, limit=1, counts=True)).total == total
 
 
+@pytest.mark.parametrize("most", [30, 39, 40])
+async def test_counted_pages_are_those_of_the_list(
+    storage: Storage, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorted_list, "MOST", most)
+    rows = await put_rows(storage)
+    for order in (BY_ACTIVITY, SortOrder(ACTIVITY, ascending=True)):
+        expected, after = sort_rows(rows, order), None
+        for first in range(0, 40, 8):
+            page = await find_runs(storage.pool, RunFilter(), order=order, after=after, limit=8, counts=True)
+            assert [row.trace_id for row in page.rows] == expected[first : first + 8]
+            assert page.total == RowCount(most, is_exact=most == 40)
+            after = page.places[-1]
+
+
 @pytest.mark.parametrize(
     "place",
     [

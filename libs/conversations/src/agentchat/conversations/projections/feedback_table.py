@@ -37,9 +37,15 @@ WITH_RATING: LiteralString = """EXISTS (
 
 
 HAS_RATING: LiteralString = """{alias}.{id} IN (
-       SELECT {id} FROM feedback GROUP BY conversation_id, trace_id
-       HAVING CASE {rating} WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END)"""
-"""The same for runs or conversations of all accounts: it reads all feedback once."""
+       SELECT rated.{id} FROM feedback AS rated
+        WHERE CASE {rating} WHEN 'bad' THEN score < 0 WHEN 'good' THEN score > 0 END
+          AND (SELECT CASE {rating} WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END
+                 FROM feedback WHERE feedback.trace_id = rated.trace_id
+                                 AND feedback.conversation_id = rated.conversation_id))"""
+"""The same for runs or conversations of all accounts.
+
+Postgres looks up single rows of a page, and reads the feedback once to count all.
+"""
 
 
 def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:

@@ -100,12 +100,7 @@ class SortedList(msgspec.Struct, frozen=True, kw_only=True):
         follows: sql.Composable = sql.SQL("")
         if after is not None:
             place = parse_place(after, key)
-            follows = _FOLLOWS.format(
-                key=sql.SQL(key.expression),
-                id=sql.SQL(self.id),
-                kind=sql.SQL(key.kind),
-                sign=sql.SQL(">" if order.ascending else "<"),
-            )
+            follows = _FOLLOWS.format(kind=sql.SQL(key.kind), sign=sql.SQL(">" if order.ascending else "<"))
         query = (_BY_INDEX if key.has_index else _BY_COLUMN).format(
             table=sql.SQL(self.table),
             alias=sql.SQL(self.alias),
@@ -117,7 +112,7 @@ class SortedList(msgspec.Struct, frozen=True, kw_only=True):
             direction=sql.SQL("ASC" if order.ascending else "DESC"),
             follows=follows,
         )
-        looked_at = MOST + 1 if counts or not key.has_index else limit
+        looked_at = MOST + 1 if counts or not key.has_index else 0
         asked = {**values, **place, "limit": limit, "looked_at": looked_at}
         found = await (await conn.execute(query, asked)).fetchall()
         matching = found[0][-2] if found else 0
@@ -139,24 +134,41 @@ def parse_place(text: str, key: SortKey) -> dict[str, str]:
     return {"place": value, "place_id": row_id}
 
 
-_FOLLOWS = sql.SQL(" AND ({key}, {id}) {sign} (%(place)s::{kind}, %(place_id)s::text)")
+_FOLLOWS = sql.SQL(" AND (sort_key, row_id) {sign} (%(place)s::{kind}, %(place_id)s::text)")
+
+# Only ids and keys are sorted and counted; the other columns are read for the rows of the page.
 
 _BY_INDEX = sql.SQL("""
-SELECT {columns}, {alias}.matching, json_build_array(({key})::text, {id})::text
-  FROM (SELECT *, count(*) OVER () AS matching
-          FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}{follows}
-                 ORDER BY {key} {direction}, {id} {direction} LIMIT %(looked_at)s) AS {alias}
-         ORDER BY {key} {direction}, {id} {direction} LIMIT %(limit)s) AS {alias}
- ORDER BY {key} {direction}, {id} {direction}
+WITH matches AS MATERIALIZED (
+     SELECT {id} AS row_id, {key} AS sort_key FROM {table} AS {alias} WHERE {conditions} LIMIT %(looked_at)s
+), counted AS MATERIALIZED (
+     SELECT count(*) AS matching FROM matches
+), page AS (
+     (SELECT row_id, sort_key FROM matches
+       WHERE (SELECT matching FROM counted) < %(looked_at)s{follows}
+       ORDER BY sort_key {direction}, row_id {direction} LIMIT %(limit)s)
+     UNION ALL
+     (SELECT row_id, sort_key
+        FROM (SELECT {id} AS row_id, {key} AS sort_key FROM {table} AS {alias} WHERE {conditions}) AS keys
+       WHERE (SELECT matching FROM counted) >= %(looked_at)s{follows}
+       ORDER BY sort_key {direction}, row_id {direction} LIMIT %(limit)s)
+)
+SELECT {columns}, (SELECT matching FROM counted), json_build_array(sort_key::text, row_id)::text
+  FROM page JOIN {table} AS {alias} ON {id} = row_id
+ ORDER BY sort_key {direction}, row_id {direction}
 """)
+"""Count matching rows in any order. Take the page from them if they are few, else from the index."""
 
 _BY_COLUMN = sql.SQL("""
-SELECT {columns}, {alias}.matching, json_build_array(({key})::text, {id})::text
-  FROM (SELECT *
-          FROM (SELECT *, count(*) OVER () AS matching
-                  FROM (SELECT * FROM {table} AS {alias} WHERE {conditions}
-                         ORDER BY {activity} DESC, {id} DESC LIMIT %(looked_at)s) AS {alias}) AS {alias}
-         WHERE TRUE{follows}
-         ORDER BY {key} {direction}, {id} {direction} LIMIT %(limit)s) AS {alias}
- ORDER BY {key} {direction}, {id} {direction}
+WITH page AS (
+     SELECT *
+       FROM (SELECT row_id, sort_key, count(*) OVER () AS matching
+               FROM (SELECT {id} AS row_id, {key} AS sort_key FROM {table} AS {alias} WHERE {conditions}
+                      ORDER BY {activity} DESC, {id} DESC LIMIT %(looked_at)s) AS newest) AS counted
+      WHERE TRUE{follows}
+      ORDER BY sort_key {direction}, row_id {direction} LIMIT %(limit)s
+)
+SELECT {columns}, matching, json_build_array(sort_key::text, row_id)::text
+  FROM page JOIN {table} AS {alias} ON {id} = row_id
+ ORDER BY sort_key {direction}, row_id {direction}
 """)
