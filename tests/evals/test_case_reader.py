@@ -14,13 +14,11 @@ from agentchat.administration.admin_values import NewAgent
 from agentchat.contracts import events
 from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id
-from agentchat.contracts.values import Decider, ShownMessage
+from agentchat.contracts.values import Decider
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.evals.case_reader import _has_files
 from agentchat.evals.cases import Case, encode_case, read_cases
 from agentchat.evals.suite import read_suite
 from agentchat.runtime.postgres import Pool, open_pool
@@ -177,28 +175,6 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
     languages = {case.id: case.slices["language"] for case in cases}
     assert {languages[given.trace(word)] for word in ("english1", "german")} == {"en", "de"}
     assert languages[given.trace("short")] == "de", "too short to tell, but for what came before"
-
-
-@pytest.mark.parametrize(
-    ("event", "expected"),
-    [
-        (WITH_FILE, True),
-        (given.build_user_message(text='{"file_id":"f"}'), False),
-        (msgspec.structs.replace(given.build_tool_returned("1"), files=(FILE,)), True),
-        (given.build_tool_returned("1", '{"file_id":"f"}'), False),
-        (events.MessageReceived(trace_id="t", at=given.AT, message=WITH_FILE), True),
-        (
-            events.ConversationSeeded(
-                trace_id="t", at=given.AT, messages=(ShownMessage("user", "Hi", (FILE,)),)
-            ),
-            True,
-        ),
-        (events.ConversationSeeded(trace_id="t", at=given.AT, messages=(ShownMessage("user", "Hi"),)), False),
-    ],
-)
-def test_events_with_files_are_recognized(event: events.Event, expected: bool) -> None:
-    ((row, state),) = mapper.encode_pairs([event])
-    assert _has_files(LogEntry(1, "c", 1, row, state)) is expected
 
 
 def test_runs_whose_conversation_has_files_are_counted(shop: ShopLog, tmp_path: Path) -> None:

@@ -366,8 +366,7 @@ async def test_names_that_two_users_chose_are_two_conversations(
     """The same names, texts and Idempotency-Keys: each user has a conversation and a run of their own."""
 
     async def say(name: str, *texts: str, run: str = "r1") -> tuple[str, str]:
-        roles = ["user", "assistant", "user", "assistant"]
-        said = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+        said = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
         parts = [
             {"role": each["role"], "parts": [{"type": "text", "text": each["content"]}]} for each in said
         ]

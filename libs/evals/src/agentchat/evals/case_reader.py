@@ -94,7 +94,7 @@ class CaseReader:
             raise NotACase(trace_id, "it is another account's")
         if run is None or end is None:
             raise NotACase(trace_id, "it has not ended")
-        if any(_has_files(entry) for entry in entries[:end]):
+        if any(has_files(entry) for entry in entries[:end]):
             raise DependsOnFiles(trace_id)
         config, offered = await self._load_agent(run)
         case = Case(
@@ -160,7 +160,7 @@ def _strip_query(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
 
 
-def _has_files(entry: LogEntry) -> bool:
+def has_files(entry: LogEntry) -> bool:
     """Return True if a message or a tool's result of the event has files."""
     match entry.event if b'"file_id"' in entry.state else None:
         case events.MessageSaved() as event:

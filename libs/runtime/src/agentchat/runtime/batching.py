@@ -65,7 +65,7 @@ class Batcher(Generic[A, R]):
             timer.cancel()
 
     async def aclose(self, seconds: float = 0.0) -> None:
-        """Handle what waits, for at most `seconds`, then cancel the callers that are left."""
+        """Handle what waits, for at most `seconds`, then cancel the callers that still wait for a batch."""
         if self._is_busy:
             self._inline_ended = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._inline_ended], timeout=seconds)
