@@ -107,6 +107,11 @@ async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -
         (ACCOUNT, 7),
         (OTHER, 20),
     ]
+    sums = await sum_usage_of_month(storage.pool, "2020-02", with_lines=False)
+    assert [(line.account_id, line.day, line.tokens, line.unpriced) for line in sums] == [
+        (ACCOUNT, "", 22, 3),
+        (OTHER, "", 20, 1),
+    ]
     assert [line.tokens for line in await sum_usage_of_month(storage.pool, "2020-03")] == [1]
 
 

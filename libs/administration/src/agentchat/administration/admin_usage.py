@@ -80,7 +80,7 @@ async def list_accounts(
     """
     with translate_errors():
         month = _check_month(month) or await read_current_month(admin.pool)
-        lines = await sum_usage_of_month(admin.pool, month)
+        lines = await sum_usage_of_month(admin.pool, month, with_lines=with_lines)
         stored, in_files = await sum_stored_by_account(admin.pool), await sum_file_bytes(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
     plans = await admin_plans.load_plans_by_account(admin)

@@ -116,13 +116,16 @@ class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: int
 
 
-async def sum_usage_of_month(pool: Pool, month: str, account_id: str | None = None) -> list[UsageLine]:
+async def sum_usage_of_month(
+    pool: Pool, month: str, account_id: str | None = None, *, with_lines: bool = True
+) -> list[UsageLine]:
     """Return the sums of the runs that ended in a month such as "2026-11", of one account or of all.
 
-    Raises DatabaseUnavailable.
+    Without lines each account has one sum, whose day, agent and model are "". Raises DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn, conn.cursor(row_factory=class_row(UsageLine)) as cursor:
-        await cursor.execute(_SQL["usage_of_month"], {"month": month, "account_id": account_id})
+        asked = {"month": month, "account_id": account_id, "with_lines": with_lines}
+        await cursor.execute(_SQL["usage_of_month"], asked)
         return await cursor.fetchall()
 
 

@@ -1,6 +1,8 @@
 -- name: usage_of_month
 -- "2026-11" is before, and "2026-11~" after, every day of that month.
-SELECT account_id, day, agent_id, model, sum(runs)::bigint AS runs, sum(failed)::bigint AS failed,
+SELECT account_id, CASE WHEN %(with_lines)s THEN day ELSE '' END AS day,
+       CASE WHEN %(with_lines)s THEN agent_id ELSE '' END AS agent_id,
+       CASE WHEN %(with_lines)s THEN model ELSE '' END AS model, sum(runs)::bigint AS runs, sum(failed)::bigint AS failed,
        sum(cancelled)::bigint AS cancelled, sum(rounds)::bigint AS rounds,
        sum(input_tokens)::bigint AS input_tokens,
        sum(output_tokens)::bigint AS output_tokens,
