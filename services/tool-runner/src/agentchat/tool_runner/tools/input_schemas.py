@@ -23,7 +23,7 @@ from agentchat.contracts.text import clean_json
 MAX_BYTES = 64 * 1024
 _DEPTH = 64
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
-_DEFINITION = re.compile(r"[a-zA-Z0-9_.-]+\Z")
+_UNFIT = re.compile(r"[^a-zA-Z0-9_.-]")
 
 Schema = dict[str, Any]
 
@@ -52,8 +52,7 @@ def normalize_schema(schema: Schema) -> Schema:
         raise UnfitSchema(f"its schema is not valid: {error.message[:200]}") from None
     except (Unresolvable, ValueError):
         raise UnfitSchema("its schema refers to something that is not in it") from None
-    _check_definitions(found)
-    found = _flatten_root(found) | {"type": "object"}
+    found = _flatten_root(_rename_definitions(found)) | {"type": "object"}
     found["properties"] = _select_properties(found)
     return found
 
@@ -69,12 +68,30 @@ def _find_references(schema: Any, depth: int) -> Iterator[str]:
         yield from _find_references(each, depth - 1)
 
 
-def _check_definitions(root: Schema) -> None:
-    """Check that definitions have names that need no encoding: not every provider decodes a reference."""
+def _rename_definitions(root: Schema) -> Schema:
+    """Give definitions names that need no encoding in a reference: not every provider decodes a reference."""
+    names: dict[tuple[str, str], str] = {}
     for keyword in ("$defs", "definitions"):
-        for name in root.get(keyword, {}):
-            if not _DEFINITION.match(name):
-                raise UnfitSchema(f"a definition has an unusable name: {name[:80]}")
+        definitions = root.get(keyword, {})
+        for name in definitions:
+            new = name if _PROPERTY.match(name) else f"{_UNFIT.sub('_', name)[:48]}_{len(names)}"
+            names[keyword, name] = new
+        if definitions:
+            root = root | {keyword: {names[keyword, name]: each for name, each in definitions.items()}}
+    renamed: Schema = _rename_references(root, names)
+    return renamed
+
+
+def _rename_references(schema: Any, names: dict[tuple[str, str], str]) -> Any:
+    if isinstance(schema, list):
+        return [_rename_references(each, names) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    renamed = {key: _rename_references(value, names) for key, value in schema.items()}
+    tokens = _split_pointer(schema.get("$ref"))
+    if len(tokens) > 1 and (new := names.get((tokens[0], tokens[1]))) is not None:
+        renamed["$ref"] = "/".join(["#", tokens[0], new, *schema["$ref"].split("/")[3:]])
+    return renamed
 
 
 def _split_pointer(reference: Any) -> list[str]:
