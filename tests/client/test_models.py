@@ -67,7 +67,7 @@ def test_a_reply_has_the_contracts_fields_and_the_trace_of_its_header() -> None:
 
 
 def test_every_stream_event_of_the_contracts_has_its_model() -> None:
-    assert {theirs for _, theirs in SAME} >= set(http.StreamEvent.__subclasses__())
+    assert {theirs for _, theirs in SAME} >= set(http.SseEvent.__subclasses__())
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_every_stream_event_of_the_contracts_has_its_model() -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_contract_events_read_as_models_without_loss(event: http.StreamEvent) -> None:
+def test_contract_events_read_as_models_without_loss(event: http.SseEvent) -> None:
     sent = msgspec.json.encode(event)
     read = stream_events.decode(sent)
     ours = next(ours for ours, theirs in SAME if theirs is type(event))

@@ -18,7 +18,7 @@ from agentchat.contracts.updates import (
     ToolProgressed,
     ToolStarted,
     Update,
-    Warned,
+    WarningUpdate,
 )
 from agentchat.contracts.values import ApprovalNeeded, ClientToolCall, RunWarning, ToolCall, Usage
 
@@ -26,7 +26,7 @@ USAGE = Usage(input_tokens=5, output_tokens=2, cache_read_tokens=3, cache_creati
 TOKENS = {"input": 5, "cache_read": 3, "cache_write": 1, "output": 2, "total": 11}
 TOOL = ToolCall(name="get_order", input={"id": 1}, output='{"ok":1}', id=CALL, is_error=False)
 WARNING = RunWarning(code="tool_server_unavailable", subject="crm", message="It is away.")
-BEGUN: list[Update] = [Started(), RetrievedSources((SOURCE,)), Warned(WARNING), TextUpdate("Wait.")]
+BEGUN: list[Update] = [Started(), RetrievedSources((SOURCE,)), WarningUpdate(WARNING), TextUpdate("Wait.")]
 CALLED: list[Update] = [ToolStarted(CALL, "get_order", {"id": 1}), ToolEnded(CALL, False, '{"ok":1}')]
 FINISHED = Finished(MESSAGE, (TOOL,), USAGE, None, (SOURCE,))
 

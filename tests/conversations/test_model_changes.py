@@ -1,7 +1,7 @@
 """A run that changed its model: what it is known by, and where its readers are told."""
 
 from agentchat.contracts import events
-from agentchat.contracts.updates import Finished, NextRound, TextUpdate, ToolEnded, Warned
+from agentchat.contracts.updates import Finished, NextRound, TextUpdate, ToolEnded, WarningUpdate
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.canonical_stream import replay_updates
 from tests.conversations.given import (
@@ -35,7 +35,7 @@ def test_a_model_change_is_shown_in_its_round() -> None:
     last_round = (*build_delta("Done.", number=2), *build_answer("Done."))
     run = build_run(*OPENING, *first_round, CHANGE, *last_round).runs[-1]
     told = [each for each in replay_updates(run) if not isinstance(each, NextRound)]
-    assert [type(each) for each in told[2:]] == [ToolEnded, Warned, TextUpdate, Finished]
+    assert [type(each) for each in told[2:]] == [ToolEnded, WarningUpdate, TextUpdate, Finished]
     assert isinstance(told[-1], Finished)
     assert told[-1].model == "gpt"
 

@@ -8,7 +8,7 @@ import pytest
 from agentchat.contracts.files import MAX_FILE_BYTES
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.ownership import Owner
-from agentchat.files.errors import FileGone, FilesUnavailable, FileTooLarge, StorageFull
+from agentchat.files.errors import FileGone, FilesUnavailable, FileTooLarge, QuotaExceeded
 from agentchat.files.file_store import FileStore, sum_file_bytes
 from agentchat.files.object_store import ObjectStore
 from agentchat.runtime.postgres import Pool
@@ -55,7 +55,7 @@ async def test_a_file_beyond_a_bound_leaves_nothing(files: FileStore, pool: Pool
     account = make_id()
     with pytest.raises(FileTooLarge):
         await files.put(account, None, "a", split(b"x" * (MAX_FILE_BYTES + 1)))
-    with pytest.raises(StorageFull):
+    with pytest.raises(QuotaExceeded):
         await files.put(account, None, "a", b"text", room=3)
     assert await files.list_files(Owner(account), limit=5) == []
     assert not (folder / account).exists()

@@ -20,7 +20,7 @@ from agentchat.contracts.updates import (
     ToolEnded,
     ToolStarted,
     Update,
-    Warned,
+    WarningUpdate,
 )
 from agentchat.contracts.values import Message, RunWarning
 from agentchat.conversations.event_store.log import open_log
@@ -38,7 +38,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 TEXT = "Déjà vu 👀: the order has shipped, and will be there on Monday."
 CALLS = [ToolStarted(f"c{n}", "look", {"n": n}) for n in range(3)]
 EXTRAS: list[Update] = [
-    Warned(RunWarning(code="tool_server_unavailable", subject="crm", message="It is away.")),
+    WarningUpdate(RunWarning(code="tool_server_unavailable", subject="crm", message="It is away.")),
     *(ToolEnded(f"c{n}", is_error=False, output="{}") for n in range(3)),
 ]
 DONE = Finished(Message(id="m", conversation_id="c", content=TEXT, token_count=1, created_at=""), ())
@@ -102,7 +102,7 @@ def check_reconnects(seed: int) -> None:
             cursor = parse_cursor(make_cursor(entry), TRACE)
     assert "".join(update.text for update in heard if isinstance(update, TextUpdate)) == TEXT
     assert [update for update in heard if isinstance(update, ToolStarted)] == CALLS
-    assert [update for update in heard if isinstance(update, Warned | ToolEnded)] == EXTRAS
+    assert [update for update in heard if isinstance(update, WarningUpdate | ToolEnded)] == EXTRAS
     assert heard[0] == Started()
     assert heard[1] == RetrievedSources(())
     assert heard[-1] == DONE

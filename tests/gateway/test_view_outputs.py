@@ -11,7 +11,7 @@ from agentchat.contracts.updates import (
     ToolEnded,
     ToolProgressed,
     ToolStarted,
-    Warned,
+    WarningUpdate,
 )
 from agentchat.contracts.values import RunWarning, ToolCall
 from agentchat.conversations.aggregate.rounds import Call, Round
@@ -97,7 +97,7 @@ def test_a_warning_is_sent_once_even_if_repeated() -> None:
     told = feed(view, ACCEPTED, frames.WarningFrame(seq=2, attempt=1, warning=warning))
     told += feed(view, frames.WarningFrame(seq=3, attempt=1, warning=warning))
     told += view.feed_log(run(warnings=(warning,), warned_behind=(0,)))
-    assert told == [Started(), Warned(warning)]
+    assert told == [Started(), WarningUpdate(warning)]
 
 
 def test_growing_progress_of_a_running_call_is_sent() -> None:

@@ -31,12 +31,12 @@ from agentchat.client.api_calls import (
 )
 from agentchat.client.blocking import BlockingHttp
 from agentchat.client.models import (
+    ApiPage,
     ApprovalRequest,
     Conversation,
     Feedback,
     File,
     HistoryMessage,
-    Page,
     Reply,
     WebhookDelivery,
     WebhookEndpoint,
@@ -169,7 +169,7 @@ class AsyncAgentChat:
         Raises Misconfigured for a time without a zone.
         """
         query = build_filter_query(metadata, agent_id, created_after, created_before, title, rating)
-        return self._list(Page[Conversation], "/v1/conversations", limit, query)
+        return self._list(ApiPage[Conversation], "/v1/conversations", limit, query)
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """Get one thread."""
@@ -205,7 +205,7 @@ class AsyncAgentChat:
 
     def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
         """List the messages of a thread, the oldest first, page by page."""
-        return self._list(Page[HistoryMessage], f"{build_thread_path(conversation_id)}/messages")
+        return self._list(ApiPage[HistoryMessage], f"{build_thread_path(conversation_id)}/messages")
 
     async def delete(self, conversation_id: str) -> None:
         """Delete a thread for every reader; a run under way is cancelled. Raises NotFound."""
@@ -227,7 +227,7 @@ class AsyncAgentChat:
     ) -> AsyncIterator[ApprovalRequest]:
         """List the tool calls that need approval, the newest first, page by page; it may lag by a moment."""
         query: dict[str, str | None] = {"status": status, "conversation_id": conversation_id}
-        return self._list(Page[ApprovalRequest], "/v1/approvals", limit, omit_none(query))
+        return self._list(ApiPage[ApprovalRequest], "/v1/approvals", limit, omit_none(query))
 
     async def approval(self, approval_id: str) -> ApprovalRequest:
         """Get one approval as it is now. Raises NotFound."""
@@ -281,7 +281,7 @@ class AsyncAgentChat:
     async def feedback(self, message_id: str) -> tuple[Feedback, ...]:
         """Get all feedback on a reply, the newest first."""
         call = ApiCall(method="GET", path=build_feedback_path(message_id))
-        return (await self._fetch(Page[Feedback], call)).data
+        return (await self._fetch(ApiPage[Feedback], call)).data
 
     async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
         """Withdraw feedback: that for `on_behalf_of`, or without it the feedback given for nobody."""
@@ -298,7 +298,7 @@ class AsyncAgentChat:
 
     def webhook_endpoints(self) -> AsyncIterator[WebhookEndpoint]:
         """List the webhook endpoints in the order of their creation, page by page."""
-        return self._list(Page[WebhookEndpoint], WEBHOOKS)
+        return self._list(ApiPage[WebhookEndpoint], WEBHOOKS)
 
     async def webhook_endpoint(self, endpoint_id: str) -> WebhookEndpoint:
         """Get one endpoint. Raises NotFound."""
@@ -342,7 +342,7 @@ class AsyncAgentChat:
         """List an endpoint's deliveries, the newest first, page by page."""
         query = omit_none({"status": status})
         path = build_webhook_path(endpoint_id, "deliveries")
-        return self._list(Page[WebhookDelivery], path, limit, query)
+        return self._list(ApiPage[WebhookDelivery], path, limit, query)
 
     async def resend_webhook_delivery(self, endpoint_id: str, delivery_id: str) -> WebhookDelivery:
         """Send a delivery again, under its own id."""
@@ -353,7 +353,7 @@ class AsyncAgentChat:
         return (await self._sender.fetch(call)).decode_as(kind)
 
     async def _list(
-        self, kind: type[Page[T]], path: str, limit: int | None = None, query: dict[str, str] | None = None
+        self, kind: type[ApiPage[T]], path: str, limit: int | None = None, query: dict[str, str] | None = None
     ) -> AsyncIterator[T]:
         query = dict(query or {})
         while limit is None or limit > 0:

@@ -91,7 +91,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
 
 
-class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True):
+class ForkOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """The thread that a fork was copied from, and up to which version."""
 
     conversation_id: str
@@ -112,7 +112,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     updated_at: str
     metadata: dict[str, str] = {}
-    forked_from: ForkedFrom | None = None
+    forked_from: ForkOrigin | None = None
     user_id: str | None = None
     external_id: str | None = None
 
@@ -263,7 +263,7 @@ class WebhookDelivery(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
 
 
-class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+class ApiPage(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """One page of a list; `next_cursor` is None on the last one."""
 
     data: tuple[T, ...]

@@ -134,43 +134,43 @@ class ToolResultsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     results: Annotated[tuple[ToolResult, ...], msgspec.Meta(min_length=1, max_length=64)]
 
 
-class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class SseEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Base of the SSE events of all forms."""
 
 
-class MetaEvent(StreamEvent, frozen=True, kw_only=True, tag="meta"):
+class MetaEvent(SseEvent, frozen=True, kw_only=True, tag="meta"):
     """Form 1: first event."""
 
     conversation_id: str
     trace_id: str
 
 
-class SourcesEvent(StreamEvent, frozen=True, kw_only=True, tag="sources"):
+class SourcesEvent(SseEvent, frozen=True, kw_only=True, tag="sources"):
     """Form 1 and `full`: the sources, sent only if retrieval ran, before the deltas."""
 
     sources: tuple[Source, ...]
 
 
-class DeltaEvent(StreamEvent, frozen=True, kw_only=True, tag="delta"):
+class DeltaEvent(SseEvent, frozen=True, kw_only=True, tag="delta"):
     """All forms: the next piece of the reply."""
 
     content: str
 
 
-class ReasoningEvent(StreamEvent, frozen=True, kw_only=True, tag="reasoning"):
+class ReasoningEvent(SseEvent, frozen=True, kw_only=True, tag="reasoning"):
     """`full`: the next piece of what the model thinks before the text that follows, if the agent shows it."""
 
     content: str
 
 
-class DoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
+class DoneEvent(SseEvent, frozen=True, kw_only=True, tag="done"):
     """Form 1: final event."""
 
     conversation_id: str
     trace_id: str
 
 
-class StartEvent(StreamEvent, frozen=True, kw_only=True, tag="start"):
+class StartEvent(SseEvent, frozen=True, kw_only=True, tag="start"):
     """Form 2 and `full`: first event. `full` has the trace and the id that the reply will have."""
 
     conversation_id: str
@@ -178,7 +178,7 @@ class StartEvent(StreamEvent, frozen=True, kw_only=True, tag="start"):
     message_id: str | None = None
 
 
-class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
+class ToolCallEvent(SseEvent, frozen=True, kw_only=True, tag="tool_call"):
     """Form 2 and `full`: the agent calls an MCP tool. `id` is that of its entry in `done.tool_calls`."""
 
     name: str
@@ -186,7 +186,7 @@ class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
     id: str
 
 
-class ClientToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="client_tool_call"):
+class ClientToolCallEvent(SseEvent, frozen=True, kw_only=True, tag="client_tool_call"):
     """All forms: the agent calls a tool of `client_tools`.
 
     The stream ends with `client_tools_required`, an error in forms 1 and 2, once all other tools returned.
@@ -197,7 +197,7 @@ class ClientToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="client_to
     id: str
 
 
-class ToolProgressEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_progress", omit_defaults=True):
+class ToolProgressEvent(SseEvent, frozen=True, kw_only=True, tag="tool_progress", omit_defaults=True):
     """`full`: a running tool reports its progress, in a unit of its own. Not repeated to later readers."""
 
     id: str
@@ -206,7 +206,7 @@ class ToolProgressEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_progre
     message: str | None = None
 
 
-class ToolResultEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_result"):
+class ToolResultEvent(SseEvent, frozen=True, kw_only=True, tag="tool_result"):
     """`full`: a tool has returned. `output` parses as JSON, `files` are the images and files it returned."""
 
     id: str
@@ -215,7 +215,7 @@ class ToolResultEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_result")
     files: tuple[FileLink, ...] = ()
 
 
-class ApprovalRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="approval_required"):
+class ApprovalRequiredEvent(SseEvent, frozen=True, kw_only=True, tag="approval_required"):
     """`full`: last event of a run that waits for a person, instead of `done`.
 
     After the decision `GET /v1/chat/{trace_id}/events` has the rest.
@@ -227,7 +227,7 @@ class ApprovalRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="approva
     usage: TokenCounts
 
 
-class ClientToolsRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="client_tools_required"):
+class ClientToolsRequiredEvent(SseEvent, frozen=True, kw_only=True, tag="client_tools_required"):
     """`full`: last event of a run that waits for its client's tools, instead of `done`.
 
     After the results `GET /v1/chat/{trace_id}/events` has the rest.
@@ -239,7 +239,7 @@ class ClientToolsRequiredEvent(StreamEvent, frozen=True, kw_only=True, tag="clie
     usage: TokenCounts
 
 
-class WarningEvent(StreamEvent, frozen=True, kw_only=True, tag="warning"):
+class WarningEvent(SseEvent, frozen=True, kw_only=True, tag="warning"):
     """`full`: the run continues without something, such as the tool server that `subject` names."""
 
     code: str
@@ -247,7 +247,7 @@ class WarningEvent(StreamEvent, frozen=True, kw_only=True, tag="warning"):
     message: str
 
 
-class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
+class MessageDoneEvent(SseEvent, frozen=True, kw_only=True, tag="done"):
     """Form 2 and `full`: final event, with the saved message.
 
     If tools ran it has their outputs, and if retrieval ran the sources that the text cites as `[1]`. `full`
@@ -263,7 +263,7 @@ class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
     model: str | None = None
 
 
-class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):
+class ErrorEvent(SseEvent, frozen=True, kw_only=True, tag="error"):
     """All forms: replaces normal completion. `code` is one of `contracts.errors`.
 
     `approvals` are those that the run waits for. `full` has the conversation.

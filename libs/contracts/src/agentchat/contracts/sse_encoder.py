@@ -25,7 +25,7 @@ from agentchat.contracts.updates import (
     ToolProgressed,
     ToolStarted,
     Update,
-    Warned,
+    WarningUpdate,
 )
 
 Form = Literal["form1", "form2", "full"]
@@ -66,14 +66,14 @@ class Encoder:
             case TextUpdate():
                 return wire.encode_sse(http.DeltaEvent(content=update.text))
             case ToolStarted(is_client=True):
-                event: http.StreamEvent | None = http.ClientToolCallEvent(
+                event: http.SseEvent | None = http.ClientToolCallEvent(
                     name=update.name, input=update.input, id=update.call_id
                 )
             case _:
                 event = self._event(update)
         return b"" if event is None else wire.encode_sse(event)
 
-    def _to_form1(self, update: Update) -> http.StreamEvent | None:
+    def _to_form1(self, update: Update) -> http.SseEvent | None:
         match update:
             case Started():
                 return http.MetaEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
@@ -86,7 +86,7 @@ class Encoder:
             case _:
                 return None
 
-    def _to_form2(self, update: Update) -> http.StreamEvent | None:
+    def _to_form2(self, update: Update) -> http.SseEvent | None:
         match update:
             case Started():
                 return http.StartEvent(conversation_id=self._conversation_id)
@@ -101,7 +101,7 @@ class Encoder:
             case _:
                 return None
 
-    def _to_full(self, update: Update) -> http.StreamEvent | None:
+    def _to_full(self, update: Update) -> http.SseEvent | None:
         match update:
             case ReasoningUpdate():
                 return http.ReasoningEvent(content=update.text)
@@ -113,7 +113,7 @@ class Encoder:
                 )
             case RetrievedSources():
                 return http.SourcesEvent(sources=update.sources)
-            case Warned(warning):
+            case WarningUpdate(warning):
                 return http.WarningEvent(code=warning.code, subject=warning.subject, message=warning.message)
             case ToolStarted():
                 return http.ToolCallEvent(name=update.name, input=update.input, id=update.call_id)

@@ -1,8 +1,8 @@
 """Define what a reader of a run receives, before a form encodes it. Built from `frames` and the log.
 
-The order: Started; RetrievedSources if retrieval ran; Warned; ReasoningUpdate, TextUpdate, ToolStarted,
-ToolProgressed, ToolEnded and NextRound as they come; Finished or Broken. Round 1 begins with Started. The
-reply will have the id `ids.derive_reply_id(trace_id)`.
+The order: Started; RetrievedSources if retrieval ran; WarningUpdate; ReasoningUpdate, TextUpdate,
+ToolStarted, ToolProgressed, ToolEnded and NextRound as they come; Finished or Broken. Round 1 begins with
+Started. The reply will have the id `ids.derive_reply_id(trace_id)`.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ class RetrievedSources(msgspec.Struct, frozen=True):
     sources: tuple[Source, ...]
 
 
-class Warned(msgspec.Struct, frozen=True):
+class WarningUpdate(msgspec.Struct, frozen=True):
     """The run continues without something, such as a tool server that cannot be reached."""
 
     warning: RunWarning
@@ -135,7 +135,7 @@ class Broken(msgspec.Struct, frozen=True):
 Update = (
     Started
     | RetrievedSources
-    | Warned
+    | WarningUpdate
     | ReasoningUpdate
     | TextUpdate
     | ToolStarted

@@ -4,7 +4,7 @@ FilesError
 ├── FileRefused          the file is not stored; the text is a sentence for its uploader
 │   ├── UnsupportedFile  its type, or something in it
 │   ├── FileTooLarge     more than MAX_FILE_BYTES
-│   └── StorageFull      more than the plan has left
+│   └── QuotaExceeded    more than the plan has left
 ├── FileGone             the bytes have been deleted
 └── FilesUnavailable     the object store does not answer
 """
@@ -26,7 +26,7 @@ class FileTooLarge(FileRefused):
     """The file has more than MAX_FILE_BYTES."""
 
 
-class StorageFull(FileRefused):
+class QuotaExceeded(FileRefused):
     """The file is larger than what the account's plan has left."""
 
 

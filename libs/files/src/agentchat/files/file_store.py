@@ -11,7 +11,7 @@ from agentchat.contracts.files import MAX_FILE_BYTES, StoredFile
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.ownership import Owned, may_use
 from agentchat.contracts.text import shorten_line
-from agentchat.files.errors import FileGone, FilesUnavailable, FileTooLarge, StorageFull
+from agentchat.files.errors import FileGone, FilesUnavailable, FileTooLarge, QuotaExceeded
 from agentchat.files.file_removal import hold_content, remove_files
 from agentchat.files.media_types import inspect
 from agentchat.files.object_store import TEXT, ObjectStore
@@ -20,7 +20,7 @@ from agentchat.runtime.postgres import Pool, acquire_connection
 _MAX_NAME = 255
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
+class FileRow(msgspec.Struct, frozen=True, kw_only=True):
     """A file with its owner. Times are ISO 8601 in UTC; at `expires_at` it is deleted."""
 
     account_id: str
@@ -53,12 +53,12 @@ class FileStore:
         """Store a file, after a look inside.
 
         `claimed_type` is the sender's Content-Type (`media_types.inspect`); `room` is what the plan has left,
-        in bytes. Raises FileTooLarge, UnsupportedFile, StorageFull, FilesUnavailable, DatabaseUnavailable.
+        in bytes. Raises FileTooLarge, UnsupportedFile, QuotaExceeded, FilesUnavailable, DatabaseUnavailable.
         """
         content = await _gather(data)
         media_type, content = await asyncio.to_thread(inspect, content, name, claimed_type)
         if room is not None and len(content) > room:
-            raise StorageFull("The plan lets the account store no more.")
+            raise QuotaExceeded("The plan lets the account store no more.")
         stored = StoredFile(
             file_id=make_id(),
             sha256=hashlib.sha256(content).hexdigest(),
@@ -82,14 +82,14 @@ class FileStore:
             raise FilesUnavailable("the upload took too long and was swept")
         return stored
 
-    async def get(self, owner: Owned, file_id: str) -> File | None:
+    async def get(self, owner: Owned, file_id: str) -> FileRow | None:
         """Return a file that the owner may use, or None. Raises DatabaseUnavailable."""
         async with acquire_connection(self._pool) as conn:
             found = await (await conn.execute(_GET, [file_id])).fetchone()
         file = None if found is None else _build_file(*found)
         return file if file is not None and may_use(owner, file) else None
 
-    async def list_files(self, owner: Owned, *, limit: int, before: str | None = None) -> list[File]:
+    async def list_files(self, owner: Owned, *, limit: int, before: str | None = None) -> list[FileRow]:
         """List up to `limit` files that the owner may use, the newest first, older than the file `before`.
 
         Raises DatabaseUnavailable.
@@ -189,9 +189,9 @@ def _build_file(
     purpose: str,
     created_at: str,
     expires_at: str | None,
-) -> File:
+) -> FileRow:
     stored = StoredFile(file_id=file_id, sha256=sha256, media_type=media_type, bytes=size, name=name)
-    return File(
+    return FileRow(
         account_id=account_id,
         user_id=user_id,
         stored=stored,

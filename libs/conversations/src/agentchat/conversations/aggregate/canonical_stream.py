@@ -126,11 +126,11 @@ def get_client_output(call: Call) -> str:
     return call.output or "null"
 
 
-def _list_warnings(run: Run, replies: int) -> Iterator[updates.Warned]:
+def _list_warnings(run: Run, replies: int) -> Iterator[updates.WarningUpdate]:
     """Yield the warnings after this number of replies of the run."""
     for behind, warning in zip(run.warned_behind, run.warnings, strict=True):
         if behind == replies:
-            yield updates.Warned(warning)
+            yield updates.WarningUpdate(warning)
 
 
 def _split_text(each: Round, step: int) -> Iterator[updates.TextUpdate]:

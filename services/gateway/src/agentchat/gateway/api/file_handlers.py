@@ -4,7 +4,7 @@ import msgspec
 from litestar import delete, get, post
 from litestar.response import Stream
 
-from agentchat.files.file_store import File
+from agentchat.files.file_store import FileRow
 from agentchat.gateway.access.checks import may_act, may_read, may_upload
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
 from agentchat.gateway.http.request_context import JsonRequest
@@ -91,7 +91,7 @@ async def remove(request: JsonRequest, file_id: FileId) -> None:
 HANDLERS = (upload, list_all, get_one, get_content, remove)
 
 
-def build_entry(file: File) -> FileEntry:
+def build_entry(file: FileRow) -> FileEntry:
     """Return a file in the form of the API."""
     stored = file.stored
     return FileEntry(

@@ -12,7 +12,7 @@ from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.messages import ChatRequested
 from agentchat.directory.agent_config import load_agent
 from agentchat.directory.model_inputs import find_model_inputs
-from agentchat.files.errors import FilesUnavailable, FileTooLarge, StorageFull, UnsupportedFile
+from agentchat.files.errors import FilesUnavailable, FileTooLarge, QuotaExceeded, UnsupportedFile
 from agentchat.files.file_store import FileStore
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment, build_attachment_refusal
 from agentchat.gateway.http.refusals import Refusal
@@ -107,7 +107,7 @@ class MessageFiles:
                 raise build_attachment_refusal(path, str(error), "file_too_large") from None
             except (UnsupportedFile, NotDownloaded) as error:
                 raise build_attachment_refusal(path, str(error)) from None
-            except StorageFull as error:
+            except QuotaExceeded as error:
                 raise Refusal("storage_full", str(error)) from None
             except FilesUnavailable:
                 raise Refusal("overloaded", "Files cannot be stored at present. Try again.") from None

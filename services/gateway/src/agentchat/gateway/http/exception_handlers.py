@@ -9,7 +9,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import AdminError
 from agentchat.conversations.errors import UnknownEvent
-from agentchat.files.errors import FileGone, FileRefused, FilesError, FileTooLarge, StorageFull
+from agentchat.files.errors import FileGone, FileRefused, FilesError, FileTooLarge, QuotaExceeded
 from agentchat.gateway.http.refusals import ClientDisconnected, Refusal, make_printable, to_refusal
 from agentchat.gateway.http.request_context import get_context
 from agentchat.runtime import logs
@@ -83,7 +83,7 @@ def _refuse_file(request: AnyRequest, error: FilesError) -> Response[bytes]:
     match error:
         case FileTooLarge():
             code = "file_too_large"
-        case StorageFull():
+        case QuotaExceeded():
             code = "storage_full"
         case FileRefused():
             code = "unsupported_attachment"

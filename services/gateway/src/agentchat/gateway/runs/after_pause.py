@@ -13,7 +13,7 @@ from agentchat.contracts.updates import (
     ToolEnded,
     ToolStarted,
     Update,
-    Warned,
+    WarningUpdate,
 )
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Run
@@ -89,7 +89,7 @@ class AfterPause:
                 return TextUpdate(text) if text else None
             case RetrievedSources():
                 return None
-            case Warned() if update.warning in self._warnings:
+            case WarningUpdate() if update.warning in self._warnings:
                 return None
             case ToolStarted() if update.call_id in self._had:
                 return None

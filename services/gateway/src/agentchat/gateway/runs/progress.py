@@ -16,7 +16,7 @@ from agentchat.contracts.updates import (
     ToolProgressed,
     ToolStarted,
     Update,
-    Warned,
+    WarningUpdate,
 )
 from agentchat.contracts.values import RunWarning, Source
 
@@ -117,7 +117,7 @@ class SentUpdates:
                 is_new = self.sources is None and self.text.length == 0
                 self.sources = update.sources
                 return is_new
-            case Warned():
+            case WarningUpdate():
                 is_new = update.warning not in self._warnings
                 self._warnings.add(update.warning)
                 return is_new

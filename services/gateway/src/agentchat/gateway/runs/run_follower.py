@@ -11,7 +11,7 @@ from litestar.types import Receive, Scope, Send
 
 from agentchat.contracts import sse_encoder
 from agentchat.contracts.timings import PING_SECONDS
-from agentchat.contracts.updates import STEERED, Broken, Finished, Update, Warned
+from agentchat.contracts.updates import STEERED, Broken, Finished, Update, WarningUpdate
 from agentchat.gateway.http.refusals import ClientDisconnected, Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
@@ -211,7 +211,7 @@ async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
     finally:
         watching.cancel()
     updates = run.take()
-    warnings = [update.warning for update in updates if isinstance(update, Warned)]
+    warnings = [update.warning for update in updates if isinstance(update, WarningUpdate)]
     if missing := [each.subject for each in warnings if each.code == "tool_server_unavailable"]:
         request.context.add_header("x-unavailable-tools", ", ".join(missing))
     return updates

@@ -141,7 +141,7 @@ class UpdateHistory:
                 self.cursor = replace(self.cursor, reasoning=length, reasoning_digest=digest)
             case updates.ToolStarted():
                 self.cursor = replace(self.cursor, calls=self.cursor.calls + 1)
-            case updates.ToolEnded() | updates.Warned():
+            case updates.ToolEnded() | updates.WarningUpdate():
                 self.cursor = replace(self.cursor, extras=self.cursor.extras + self._has_outputs)
             case updates.NextRound() | updates.ToolProgressed() | updates.ReasoningUpdate():
                 pass
@@ -237,7 +237,7 @@ def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate, reasoning: Cursor | None
                 update = updates.ReasoningUpdate(rest, update.round)
         case updates.ToolStarted():
             is_known = after.calls <= cursor.calls
-        case updates.ToolEnded() | updates.Warned():
+        case updates.ToolEnded() | updates.WarningUpdate():
             is_known = after.extras <= cursor.extras
         case updates.ToolProgressed():
             is_known = after.is_within(cursor) and after != cursor

@@ -24,7 +24,7 @@ from agentchat.contracts.updates import (
     ToolProgressed,
     ToolStarted,
     Update,
-    Warned,
+    WarningUpdate,
 )
 from agentchat.contracts.values import ToolCall
 from agentchat.conversations.aggregate import approval_rules
@@ -236,7 +236,7 @@ class View:
             case frames.SourcesFound():
                 self._send(RetrievedSources(frame.sources))
             case frames.WarningFrame():
-                self._send(Warned(frame.warning))
+                self._send(WarningUpdate(frame.warning))
             case frames.ToolCalledFrame():
                 self._send(NextRound(frame.round))
                 shown = (frame.call_id, frame.name, frame.input, frame.needs_approval, frame.is_client)

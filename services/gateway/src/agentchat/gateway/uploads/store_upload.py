@@ -1,7 +1,7 @@
 """Store the file of a form, for our own protocol and OpenAI's."""
 
 from agentchat.directory.api_keys import Caller
-from agentchat.files.file_store import File
+from agentchat.files.file_store import FileRow
 from agentchat.gateway.http.multipart_form import receive_form
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
@@ -10,7 +10,7 @@ _SHORTEST = 3600
 _MAX_PURPOSE = 64
 
 
-async def store_upload(request: JsonRequest, *, expires_field: str, longest: int) -> File:
+async def store_upload(request: JsonRequest, *, expires_field: str, longest: int) -> FileRow:
     """Receive a form and store its file for the caller.
 
     `expires_field` names the part with the seconds until the file is deleted, at most `longest`. Raises

@@ -8,14 +8,14 @@ from litestar.params import PathParameter
 from litestar.response import Stream
 
 from agentchat.contracts.ids import is_uuid
-from agentchat.files.file_store import File
+from agentchat.files.file_store import FileRow
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 
 FileId = Annotated[str, PathParameter(description="The file's id, as the upload answered.")]
 
 
-async def find_file(request: JsonRequest, file_id: str) -> File:
+async def find_file(request: JsonRequest, file_id: str) -> FileRow:
     """Find a file that the caller may use. Raises Refusal: 404; DatabaseUnavailable."""
     found = await request.services.files.get(request.auth, file_id) if is_uuid(file_id) else None
     if found is None:

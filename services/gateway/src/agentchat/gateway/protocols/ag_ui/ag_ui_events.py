@@ -66,7 +66,7 @@ class AgUiEvents:
                 return started + _encode_event("CUSTOM", name="run", value=self._ids)
             case updates.RetrievedSources():
                 return _encode_event("CUSTOM", name="sources", value=update.sources)
-            case updates.Warned():
+            case updates.WarningUpdate():
                 return _encode_event("CUSTOM", name="warning", value=update.warning)
             case updates.ToolStarted():
                 return self._end_message() + self._encode_call(update)

@@ -42,7 +42,7 @@ class AiSdkChunks:
                 return self._start()
             case updates.RetrievedSources():
                 return b"".join(map(_encode_source, update.sources))
-            case updates.Warned():
+            case updates.WarningUpdate():
                 return _encode_chunk("data-warning", data=update.warning, transient=True)
             case updates.ToolStarted(is_client=True):
                 named = {"toolCallId": update.call_id, "toolName": update.name, "input": update.input}

@@ -8,7 +8,7 @@ from litestar import delete, get, post
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from agentchat.files.file_store import File
+from agentchat.files.file_store import FileRow
 from agentchat.gateway.access.checks import (
     may_act_as_openai,
     may_read_files_as_openai,
@@ -131,7 +131,7 @@ async def delete_openai_file(request: JsonRequest, file_id: FileId) -> FileDelet
 HANDLERS = (create_file, list_files, get_file, get_file_content, delete_openai_file)
 
 
-def _build_object(file: File) -> FileObject:
+def _build_object(file: FileRow) -> FileObject:
     return FileObject(
         id=file.stored.file_id,
         bytes=file.stored.bytes,

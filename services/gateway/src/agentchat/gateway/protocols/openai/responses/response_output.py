@@ -83,7 +83,7 @@ class ResponseOutput:
             case updates.RetrievedSources():
                 self._sources = update.sources
                 return b""
-            case updates.Warned() | updates.ToolProgressed():
+            case updates.WarningUpdate() | updates.ToolProgressed():
                 return b""
             case updates.ToolStarted(is_client=True):
                 self._client_calls.add(update.call_id)
