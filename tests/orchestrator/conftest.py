@@ -10,9 +10,8 @@ from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.log import open_log
 from agentchat.limits import Limiter
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.anthropic.client import AnthropicApi
-from agentchat.orchestrator.models.provider_api import ProviderApi
-from agentchat.orchestrator.models.retrying_model import RetryingModel
+from agentchat.orchestrator.models.anthropic.client import AnthropicModel
+from agentchat.orchestrator.models.provider_model import ProviderModel
 from agentchat.orchestrator.settings import Settings
 from agentchat.runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, create_account
@@ -28,24 +27,26 @@ async def provider() -> AsyncIterator[ScriptedProvider]:
 
 
 @pytest.fixture
-async def wire() -> ProviderApi[Any]:
-    """The provider's wire that `caller` and `impatient` speak."""
-    return AnthropicApi(Guard(()))
+def wire() -> type[ProviderModel[Any]]:
+    """The provider whose wire `caller` and `impatient_caller` speak."""
+    return AnthropicModel
 
 
 @pytest.fixture
-async def caller(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIterator[Caller]:
+async def caller(provider: ScriptedProvider, wire: type[ProviderModel[Any]]) -> AsyncIterator[Caller]:
     """A client of the scripted provider, whose retries follow each other at once."""
-    client = RetryingModel(wire, first_backoff_seconds=0.005)
+    client = wire(Guard(()), first_backoff_seconds=0.005)
     yield Caller(client, provider.url)
     await client.aclose()
 
 
 @pytest.fixture
-async def impatient_caller(provider: ScriptedProvider, wire: ProviderApi[Any]) -> AsyncIterator[Caller]:
+async def impatient_caller(
+    provider: ScriptedProvider, wire: type[ProviderModel[Any]]
+) -> AsyncIterator[Caller]:
     """One that is quick to give up a silent stream."""
-    client = RetryingModel(
-        wire, idle_seconds=0.6, quiet_seconds=1.2, last_seconds=0.3, first_backoff_seconds=0.005
+    client = wire(
+        Guard(()), idle_seconds=0.6, quiet_seconds=1.2, last_seconds=0.3, first_backoff_seconds=0.005
     )
     yield Caller(client, provider.url)
     await client.aclose()

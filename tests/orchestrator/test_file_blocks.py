@@ -6,7 +6,7 @@ from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.anthropic.client import build_body as build_anthropic_body
 from agentchat.orchestrator.models.openai.client import build_body as build_openai_body
-from agentchat.orchestrator.models.reply_builder import add_estimates
+from agentchat.orchestrator.models.streamed_reply import add_estimates
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
 PDF = {

@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models import Credentials, ModelClient, anthropic, openai
+from agentchat.orchestrator.models import Credentials, ModelClient
 from agentchat.orchestrator.models.aiohttp_transport import MAX_ERROR_BYTES
+from agentchat.orchestrator.models.anthropic.client import AnthropicModel
+from agentchat.orchestrator.models.openai.client import OpenAIModel
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, reply_with
@@ -32,7 +34,7 @@ ENVIRONMENT = (
 
 
 @pytest.fixture(
-    params=[(anthropic.open_model, reply_with("ok")), (openai.open_model, scripted_chat.reply_with("ok"))],
+    params=[(AnthropicModel, reply_with("ok")), (OpenAIModel, scripted_chat.reply_with("ok"))],
     ids=["anthropic", "openai"],
 )
 def provider_answer(request: pytest.FixtureRequest) -> Any:

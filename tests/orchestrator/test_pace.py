@@ -9,8 +9,9 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.values import Usage
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall
-from agentchat.orchestrator.models.anthropic.client import AnthropicApi
-from agentchat.orchestrator.models.retrying_model import SLICE_BYTES, RetryingModel
+from agentchat.orchestrator.models.anthropic.client import AnthropicModel
+from agentchat.orchestrator.models.port import ModelClient
+from agentchat.orchestrator.models.streamed_reply import SLICE_BYTES
 from agentchat.orchestrator.run import channel
 from agentchat.orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, FramePacer
 from agentchat.runtime.cpu_budget import CpuBudget
@@ -111,7 +112,7 @@ async def test_pieces_of_a_fast_model_are_joined(system: World, guarded: bool) -
 
 async def test_an_account_over_its_share_waits_and_another_does_not(provider: ScriptedProvider) -> None:
     budget = CpuBudget(0.5, 0.05)
-    model = RetryingModel(AnthropicApi(Guard(())), loop=budget)
+    model = AnthropicModel(Guard(()), budget)
     budget.spend("busy", 60.0)
     provider.will(reply_with("busy"), reply_with("other"))
     busy = asyncio.create_task(_stream(model, provider.url, "busy"))
@@ -122,7 +123,7 @@ async def test_an_account_over_its_share_waits_and_another_does_not(provider: Sc
     await model.aclose()
 
 
-async def _stream(model: RetryingModel, url: str, account_id: str) -> None:
+async def _stream(model: ModelClient, url: str, account_id: str) -> None:
     call = ModelCall(model="demo", system="", messages=[user("hi")], parameters={}, account_id=account_id)
     await model.stream(Credentials(url, "sk-test"), call, None, Meter())
 

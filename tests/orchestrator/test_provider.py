@@ -9,7 +9,7 @@ import pytest
 from agentchat.contracts.text import is_line, is_storable
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.anthropic import open_model
+from agentchat.orchestrator.models.anthropic.client import AnthropicModel
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, reply_with, reply_with_calls
 
@@ -82,7 +82,7 @@ async def test_the_requested_number_of_replies_streams_at_once(provider: Scripte
         await reply_with("ok")(exchange)
 
     provider.will(answer)
-    client = open_model(Guard(()))
+    client = AnthropicModel(Guard(()))
     async with asyncio.timeout(20):
         replies = await asyncio.gather(*(Caller(client, provider.url).stream() for _ in range(calls)))
     await client.aclose()

@@ -10,8 +10,8 @@ import pytest
 from agentchat.contracts.text import is_line
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply
-from agentchat.orchestrator.models.reply_builder import MAX_BLOCKS
 from agentchat.orchestrator.models.sse_reader import MAX_EVENT_BYTES, EventReader, StreamBroken
+from agentchat.orchestrator.models.streamed_reply import MAX_BLOCKS
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import (
     Answer,

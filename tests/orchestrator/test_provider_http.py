@@ -9,9 +9,9 @@ import pytest
 
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall
-from agentchat.orchestrator.models.anthropic.client import AnthropicApi
-from agentchat.orchestrator.models.openai.client import OpenAIApi
-from agentchat.orchestrator.models.retrying_model import RetryingModel
+from agentchat.orchestrator.models.anthropic.client import AnthropicModel
+from agentchat.orchestrator.models.openai.client import OpenAIModel
+from agentchat.orchestrator.models.port import ModelClient
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, reply_with
@@ -19,7 +19,7 @@ from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, repl
 NAME = "models.example"
 
 
-@pytest.fixture(params=[(AnthropicApi, reply_with("ok")), (OpenAIApi, scripted_chat.reply_with("ok"))])
+@pytest.fixture(params=[(AnthropicModel, reply_with("ok")), (OpenAIModel, scripted_chat.reply_with("ok"))])
 def provider_answer(request: pytest.FixtureRequest) -> Any:
     """A provider's wire, and an answer on it."""
     return request.param
@@ -28,7 +28,7 @@ def provider_answer(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 async def client(
     provider_answer: tuple[Any, Answer], provider: ScriptedProvider
-) -> AsyncIterator[RetryingModel]:
+) -> AsyncIterator[ModelClient]:
     """Agents may name the address NAME, which is the provider's."""
     provider.will(provider_answer[1])
 
@@ -36,13 +36,13 @@ async def client(
         return {NAME: ["127.0.0.1"]}[host]
 
     guard = Guard([f"{NAME}:{urlsplit(provider.url).port}"], resolve)
-    model = RetryingModel(provider_answer[0](guard), first_backoff_seconds=0.005)
+    model = provider_answer[0](guard, first_backoff_seconds=0.005)
     yield model
     await model.aclose()
 
 
 @pytest.fixture
-def either(client: RetryingModel, provider: ScriptedProvider) -> Caller:
+def either(client: ModelClient, provider: ScriptedProvider) -> Caller:
     """A caller of each provider in turn."""
     return Caller(client, provider.url)
 

@@ -12,11 +12,11 @@ from agentchat.contracts import frames
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall
-from agentchat.orchestrator.models.anthropic import open_model
+from agentchat.orchestrator.models.anthropic.client import AnthropicModel
 from agentchat.orchestrator.models.openai.completion_stream import OpenAIReply
 from agentchat.orchestrator.models.openai.dialects import DIALECTS
 from agentchat.orchestrator.models.openai.request_messages import build_messages
-from agentchat.orchestrator.models.reply_builder import StreamedReply
+from agentchat.orchestrator.models.streamed_reply import StreamedReply
 from agentchat.orchestrator.models.thinking import ThinkTags, ask_for_thinking
 from agentchat.orchestrator.run.interrupted_text import read_sent_output
 from agentchat.orchestrator.services import Timings
@@ -156,7 +156,7 @@ async def test_a_retry_does_not_think_aloud_again(provider: ScriptedProvider) ->
 
         return add
 
-    client = open_model(Guard((urlsplit(provider.url).netloc,)))
+    client = AnthropicModel(Guard((urlsplit(provider.url).netloc,)))
     call = ModelCall(model="claude-x", system="", messages=[user("hi")], parameters={})
     credentials = Credentials(provider.url, "sk-test")
     reply = await client.stream(credentials, call, note("text"), Meter(), note("reasoning"))

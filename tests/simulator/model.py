@@ -13,7 +13,6 @@ from agentchat.directory.agent_config import AgentConfig, Fallback, McpServer
 from agentchat.directory.compaction_settings import PROMPT, Compaction
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, ModelReply, OnText
 from agentchat.orchestrator.models.anthropic.client import build_messages
-from agentchat.orchestrator.models.providers import Defaults
 from agentchat.runtime.postgres import DatabaseUnavailable
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.elicitation import CallAttempt
@@ -86,9 +85,6 @@ class SimAgents:
 
     async def load_version(self, account_id: str, agent_id: str, _version: int) -> AgentConfig | None:
         return await self.load_current(account_id, agent_id, "")
-
-    def unseal_key(self, _agent: AgentConfig) -> str | None:
-        return "key"
 
     def hash_user(self, _account_id: str, _user_id: str | None) -> str | None:
         return None
@@ -163,8 +159,8 @@ class SimModels:
     def __init__(self, model: "SimModel") -> None:
         self._model = model
 
-    def get_defaults(self, _provider: str) -> Defaults:
-        return Defaults("", None)
+    def resolve_credentials(self, _agent: AgentConfig) -> Credentials:
+        return Credentials("", "key")
 
     async def get_model(self, _provider: str) -> "SimModel":
         return self._model

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.openai.client import OpenAIApi
-from agentchat.orchestrator.models.provider_api import ProviderApi
+from agentchat.orchestrator.models.openai.client import OpenAIModel
+from agentchat.orchestrator.models.provider_model import ProviderModel
 
 
 @pytest.fixture
-async def wire() -> ProviderApi[Any]:
+def wire() -> type[ProviderModel[Any]]:
     """Instead of Anthropic's."""
-    return OpenAIApi(Guard(()))
+    return OpenAIModel

@@ -10,7 +10,7 @@ import pytest
 from agentchat.contracts.text import is_line
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models import ModelFailure
-from agentchat.orchestrator.models.reply_builder import MAX_BLOCKS
+from agentchat.orchestrator.models.streamed_reply import MAX_BLOCKS
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider
 from tests.orchestrator.scripted_chat import (

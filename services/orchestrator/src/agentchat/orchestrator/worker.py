@@ -109,7 +109,7 @@ async def _open_services(
         await refuse_unknown_key(pool, sealer)
         limiter = Limiter(settings.redis_url, instance=name, timeout=timings.limits_seconds)
         stack.push_async_callback(limiter.aclose)
-        models = Models(read_defaults(settings), settings.guard())
+        models = Models(read_defaults(settings), settings.guard(), sealer)
         stack.push_async_callback(models.aclose)
         await models.get_model(DEFAULT_PROVIDER)
         schema_checks = SchemaChecks()

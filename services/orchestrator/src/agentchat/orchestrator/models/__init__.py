@@ -1,9 +1,8 @@
 """Call language models: `port` defines calls, replies and failures; each provider's folder implements them.
 
-In the order of a call: `providers` (the table), `retrying_model` (retries, time-outs), `continue_reply`
-(continuing a cut reply). Shared by providers: `provider_api` sends a call with the provider's SDK over
-`aiohttp_transport` and classifies statuses; `reply_builder` builds a reply from a stream and estimates the
-cost of a broken one.
+In the order of a call: `providers` (the table), then what providers share: `provider_model` sends a call with
+the provider's SDK over `aiohttp_transport`, and retries it; `streamed_reply` reads the reply;
+`continue_reply` continues a cut one.
 """
 
 from agentchat.orchestrator.models.port import (

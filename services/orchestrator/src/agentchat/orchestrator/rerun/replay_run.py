@@ -13,7 +13,7 @@ from agentchat.conversations.aggregate.rebuild_request import rebuild_request
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store import mapper
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.orchestrator.agent_loader import build_agent_facts, resolve_credentials
+from agentchat.orchestrator.agent_loader import build_agent_facts
 from agentchat.orchestrator.models import Credentials, ModelClient, ModelFailure
 from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
@@ -60,7 +60,7 @@ async def prepare_replay(services: WorkerServices, question: WhatIf) -> "RunRepl
         else await _use_recorded_knowledge_base(services, agent, recorded.run)
     )
     model = await services.models.get_model(agent.provider)
-    credentials = resolve_credentials(services.agents, services.models, agent)
+    credentials = services.models.resolve_credentials(agent)
     return RunReplay(services, question, recorded, agent, searching, model, credentials)
 
 

@@ -12,7 +12,6 @@ from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import AgentConfig, use_fallback
 from agentchat.net_guard.permitted_addresses import look_up_for
-from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
 from agentchat.orchestrator.models.port import clean_provider_message
 from agentchat.orchestrator.models.thinking import ask_for_thinking
@@ -72,7 +71,7 @@ async def check_models(services: WorkerServices, request: messages.CheckModel) -
 
 async def _check_provider(services: WorkerServices, agent: AgentConfig) -> ProviderCheck:
     try:
-        credentials = resolve_credentials(services.agents, services.models, agent)
+        credentials = services.models.resolve_credentials(agent)
     except ModelFailure as failure:
         return _make_failed_check(_get_code(failure), str(failure))
     return await _call_model(services, ask_for_thinking(agent), credentials)

@@ -14,7 +14,6 @@ from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interr
 from agentchat.conversations.errors import VersionConflict
 from agentchat.directory.agent_config import AgentConfig, use_fallback
 from agentchat.directory.request_parameters import override_parameters
-from agentchat.orchestrator.agent_loader import resolve_credentials
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
@@ -191,7 +190,7 @@ class RunAttempt:
         services, run = self._services, self.log.run
         agent = ask_for_thinking(leave_out_thinking(agent, run))
         model = await services.models.get_model(agent.provider)
-        credentials = resolve_credentials(services.agents, services.models, agent)
+        credentials = services.models.resolve_credentials(agent)
         calling = replace(agent, parameters=override_parameters(agent, run.parameters))
         output = OutputSpec(calling, services.schema_checks, model, credentials.base_url, run.output_schema)
         user = services.agents.hash_user(agent.account_id, self.log.conversation.user_id)

@@ -1,4 +1,4 @@
-"""Send calls of the Messages API (`POST /v1/messages`)."""
+"""Call Anthropic's Messages API (`POST /v1/messages`), streamed."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from agentchat.directory.request_parameters import has_thinking_on
 from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply, from_status
 from agentchat.orchestrator.models.continue_reply import add_continuation
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
-from agentchat.orchestrator.models.provider_api import ProviderApi, join_url
+from agentchat.orchestrator.models.provider_model import ProviderModel, join_url
 from agentchat.orchestrator.models.structured_schema import to_output_format
 from agentchat.orchestrator.models.thinking import BEFORE_4_6
 
@@ -191,8 +191,8 @@ def _mark_block(blocks: list[dict[str, Any]], number: int, control: dict[str, An
         blocks[number - 1] = blocks[number - 1] | {"cache_control": control}
 
 
-class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
-    """The Messages API."""
+class AnthropicModel(ProviderModel[anthropic.AsyncAnthropic]):
+    """The models of the Messages API."""
 
     status_error = anthropic.APIStatusError
     connection_error = anthropic.APIConnectionError
@@ -201,10 +201,6 @@ class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
         "/v1/messages."
     )
     environment = ("ANTHROPIC_CUSTOM_HEADERS",)
-
-    def create_reply(self, _call: ModelCall) -> AnthropicReply:
-        """Create the reader of one stream."""
-        return AnthropicReply()
 
     def can_enforce(self, _base_url: str, _parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """Return True if structured output has a form for the schema."""
@@ -226,6 +222,9 @@ class AnthropicApi(ProviderApi[anthropic.AsyncAnthropic]):
             stream=True,
             stream_cls=anthropic.AsyncStream[Any],
         )  # type: ignore[return-value]  # what `cast_to` names
+
+    def _create_reply(self, _call: ModelCall) -> AnthropicReply:
+        return AnthropicReply()
 
     def _translate_status(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
         return from_status(status, headers, body)

@@ -21,14 +21,14 @@ from agentchat.orchestrator.models.loose_json import (
     to_text,
 )
 from agentchat.orchestrator.models.port import ModelFailure, clamp_tokens, make_cut_short, make_timeout
-from agentchat.orchestrator.models.provider_api import from_http_status
-from agentchat.orchestrator.models.reply_builder import (
+from agentchat.orchestrator.models.provider_errors import from_http_status
+from agentchat.orchestrator.models.sse_reader import StreamBroken
+from agentchat.orchestrator.models.streamed_reply import (
     MAX_BLOCKS,
     Content,
     StreamedReply,
     read_input,
 )
-from agentchat.orchestrator.models.sse_reader import StreamBroken
 
 _PING = "ping"
 _OF_BLOCK = {

@@ -1,4 +1,4 @@
-"""Send calls of the Chat Completions API (`POST /chat/completions`), in the dialect of the server."""
+"""Call the Chat Completions API (`POST /chat/completions`), streamed, in the dialect of the server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from agentchat.orchestrator.models.openai.completion_stream import OpenAIReply
 from agentchat.orchestrator.models.openai.dialects import Dialect, find_dialect
 from agentchat.orchestrator.models.openai.request_messages import build_messages
 from agentchat.orchestrator.models.port import ModelCall, ModelFailure
-from agentchat.orchestrator.models.provider_api import ProviderApi, join_url
+from agentchat.orchestrator.models.provider_model import QUIET_SECONDS, ProviderModel, join_url
 from agentchat.orchestrator.models.structured_schema import to_output_format
 
 _SHORTENED = "… [shortened]"
@@ -124,8 +124,8 @@ def _complete(schema: dict[str, Any]) -> bool:
     return set(schema.get("properties", {})) == set(schema.get("required", ())) and all(map(_complete, inner))
 
 
-class OpenAIApi(ProviderApi[openai.AsyncOpenAI]):
-    """The Chat Completions API."""
+class OpenAIModel(ProviderModel[openai.AsyncOpenAI]):
+    """The models of the Chat Completions API."""
 
     status_error = openai.APIStatusError
     connection_error = openai.APIConnectionError
@@ -134,11 +134,7 @@ class OpenAIApi(ProviderApi[openai.AsyncOpenAI]):
         "and must not include /chat/completions."
     )
     environment = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
-
-    def create_reply(self, call: ModelCall) -> OpenAIReply:
-        """Create the reader of one stream."""
-        tags = bool(call.parameters.get("think_tags"))
-        return OpenAIReply({spec.name for spec in call.tools}, think_tags=tags)
+    idle_seconds = QUIET_SECONDS  # these models think without sending pings
 
     def can_enforce(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """Return True if the dialect's structured output has a form for the schema."""
@@ -155,6 +151,10 @@ class OpenAIApi(ProviderApi[openai.AsyncOpenAI]):
             stream=True,
             stream_cls=openai.AsyncStream[Any],
         )
+
+    def _create_reply(self, call: ModelCall) -> OpenAIReply:
+        tags = bool(call.parameters.get("think_tags"))
+        return OpenAIReply({spec.name for spec in call.tools}, think_tags=tags)
 
     def _translate_status(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
         return from_status(status, headers, body)

@@ -20,13 +20,13 @@ from agentchat.orchestrator.models.loose_json import (
 from agentchat.orchestrator.models.openai import completion_errors
 from agentchat.orchestrator.models.openai.request_messages import PROVIDER
 from agentchat.orchestrator.models.port import clamp_tokens
-from agentchat.orchestrator.models.reply_builder import (
+from agentchat.orchestrator.models.sse_reader import StreamBroken
+from agentchat.orchestrator.models.streamed_reply import (
     MAX_BLOCKS,
     Content,
     StreamedReply,
     read_input,
 )
-from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.orchestrator.models.thinking import ThinkTags
 
 _ID_CHARS = 200
