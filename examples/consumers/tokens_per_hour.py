@@ -12,7 +12,6 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -23,7 +22,8 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig
 
 STREAM = "EVENTS"
-ENDINGS = ("RunCompleted", "RunFailed", "RunCancelled", "ConversationErased")
+ENDINGS = ("RunCompleted", "RunFailed", "RunCancelled")
+KINDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 BATCH = 200
 
 TABLES = """
@@ -42,28 +42,22 @@ CREATE VIEW IF NOT EXISTS tokens_per_hour AS
 Row = tuple[str, str, str, int, int]
 
 
-def to_rows(message: Msg) -> Iterator[Row]:
-    """The runs whose end an event reports.
+def to_row(message: Msg) -> Row:
+    """Return the run whose end an event reports.
 
-    That a conversation was erased repeats what its runs cost: a consumer that begins later cannot know it
-    from events that are no longer there.
+    It stays in the file when its conversation is deleted: it has cost what it has.
     """
-    account_id = message.subject.split(".")[2]
-    position = int((message.headers or {})["Chat-Log-Position"])
     event: dict[str, Any] = json.loads(message.data)
-    if event["type"].startswith("conversation_erased."):
-        ended = [(run["trace_id"], run["ended_at"], run["usage"]) for run in event.get("spent", ())]
-    else:
-        ended = [(event["trace_id"], event["at"], event.get("usage", {}))]
-    for trace_id, at, usage in ended:
-        yield trace_id, account_id, at[:13] + ":00Z", sum(usage.values()), position
+    usage = event.get("usage", {})
+    tokens = sum(usage.get(kind, 0) for kind in KINDS)  # output_tokens include reasoning_tokens
+    position = int((message.headers or {})["Chat-Log-Position"])
+    return event["trace_id"], message.subject.split(".")[2], event["at"][:13] + ":00Z", tokens, position
 
 
 def store(database: sqlite3.Connection, messages: list[Msg]) -> None:
     """All of a batch or nothing; a run that is there stays as it is."""
     with database:
-        rows = [row for message in messages for row in to_rows(message)]
-        database.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", rows)
+        database.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", map(to_row, messages))
 
 
 async def consume(jetstream: JetStreamContext, database: sqlite3.Connection, *, once: bool) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import runpy
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,8 +11,13 @@ import httpx
 import nats
 import nats.js.errors
 import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
+from agentchat.contracts import events, wire
+from agentchat.contracts.examples import ACCOUNT, AT, TRACE
 from agentchat.contracts.ids import make_id
+from agentchat.contracts.values import Usage
 from agentchat.ops import demo
 from tests.harness import RunningStack
 
@@ -94,6 +100,19 @@ async def test_tokens_are_counted_once_over_restarts_and_a_lost_consumer(
     assert after in ((runs + 3, tokens + sum(more)), (runs + 4, tokens + first + sum(more)))
     await example.forget()  # now everything is delivered again
     assert await wait_until_caught_up(example, file) == after
+
+
+def test_tokens_that_a_model_thought_with_count_once() -> None:
+    usage = Usage(input_tokens=5, output_tokens=40, cache_read_tokens=7, reasoning_tokens=24)
+    ended = events.RunCompleted(trace_id=TRACE, at=AT, usage=usage, rounds=1)
+    message = Msg(
+        _client=Client(),
+        subject=f"chat.events.{ACCOUNT}.RunCompleted",
+        data=wire.encode(ended),
+        headers={"Chat-Log-Position": "7"},
+    )
+    to_row = runpy.run_path(str(FOLDER / "tokens_per_hour.py"))["to_row"]
+    assert to_row(message) == (TRACE, ACCOUNT, "2026-11-21T09:00Z", usage.total, 7)
 
 
 # What was on its way to a consumer that ended comes again only after the 30 s of its acknowledgement.

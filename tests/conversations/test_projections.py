@@ -26,7 +26,10 @@ from tests.conversations.given import (
     ACCOUNT,
     ERASED,
     LATER,
+    begin,
+    build_answer,
     build_conversation_started,
+    build_delta,
     trace,
     turn,
 )
@@ -102,6 +105,19 @@ async def test_threads_are_listed_with_what_was_set_and_found_by_it(storage: Sto
     assert await find(customer="A") == [first], "before the read model has heard of it"
     await storage.follow(ALL, batch=batch)
     assert await storage.rows("SELECT conversation_id FROM conversations WHERE metadata ? 'open'") == []
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+async def test_updated_at_is_that_of_the_newest_message(storage: Storage, batch: int) -> None:
+    """A text can have a later time than the message that ends its run, if two processes wrote them."""
+    await append_told(storage.store, build_conversation_started(), *begin("a"))
+    await storage.follow(batch=batch)
+    [(conversation_id,)] = await storage.rows("SELECT conversation_id FROM conversations")
+    text, _ = build_delta("Hi", "a")
+    answer = (replace(text, at="2026-11-21T09:31:00.000020Z"), *build_answer("Hi", "a"))
+    await storage.store.append(await storage.store.load(conversation_id), answer)
+    await storage.follow(batch=batch)
+    assert await storage.rows("SELECT updated_at FROM conversations") == [(LATER,)]
 
 
 async def test_two_followers_apply_each_event_once(storage: Storage) -> None:

@@ -111,13 +111,17 @@ async def is_behind(conn: Connection, position: int, name: str = "conversations"
 
 
 class _Change(msgspec.Struct):
-    """The changes of one row by a batch."""
+    """The changes of one row by a batch.
+
+    `updated_at` is the time of its start or of its newest message. A batch that has neither leaves it out:
+    the result must not depend on which event a batch begins with, whose time may be later than a message's.
+    """
 
     conversation_id: str
     account_id: str
     created_at: str
-    updated_at: str
     listed: bool
+    updated_at: str = ""
     title: str | None = None
     agent_id: str | None = None
     user_id: str | None = None
@@ -151,8 +155,8 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     for fact in facts:
         change = changes.get(fact.conversation_id)
         if change is None:
-            at, listed = fact.event.at, not ids.is_unlisted(fact.conversation_id)
-            change = _Change(fact.conversation_id, fact.account_id, at, at, listed)
+            listed = not ids.is_unlisted(fact.conversation_id)
+            change = _Change(fact.conversation_id, fact.account_id, fact.event.at, listed)
             changes[fact.conversation_id] = change
         change.events += 1
         change.bytes += fact.size
@@ -161,6 +165,7 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
         match fact.event:
             case events.ConversationStarted(user_id=user_id, external_id=external_id) as started:
                 change.user_id, change.external_id = user_id, external_id
+                change.updated_at = started.at
                 if started.title is not None or started.metadata:
                     described[fact.conversation_id] = _describe(fact.conversation_id, started)
             case events.ConversationForked(source_id=source_id, source_version=source_version):
@@ -171,6 +176,8 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
                 _add_message(change, message)
             case _:
                 pass
+    for change in changes.values():
+        change.updated_at = change.updated_at or change.created_at  # of a new row whose start was parked
     return [
         *put(_UPSERT, list(changes.values())),
         *put(_DESCRIBE, list(described.values())),
