@@ -23,10 +23,10 @@ from agentchat.orchestrator.run.interrupted_text import SentOutput
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.runtime import failpoints
 
-PIECES_A_SECOND = 200
-"""Frames per second; more than a reader can tell apart. Slower models never wait."""
+PIECES_A_SECOND = 60
+"""Frames per second; a screen shows no more. Slower models never wait."""
 
-PIECES_AT_ONCE = 100
+PIECES_AT_ONCE = 30
 INTERVAL_SECONDS = 0.05
 
 _HARMLESS = frames.Completed | frames.Failed | frames.Paused | frames.Alive
