@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 import psycopg
 
-from agentchat.bus.users import PROVISIONER
+from agentchat.bus.nats_users import PROVISIONER
 from agentchat.ops import environment, folder_secrets, record
 from agentchat.ops.environment import Environment
 from agentchat.ops.errors import NotRunningError, StartError

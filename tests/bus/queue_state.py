@@ -6,7 +6,7 @@ from collections.abc import Callable
 import nats
 from nats.js.api import ConsumerInfo
 
-from agentchat.bus.streams import CONSUMERS
+from agentchat.bus.stream_settings import CONSUMERS
 
 _SECONDS = 40.0
 

@@ -10,10 +10,10 @@ import nats
 import pytest
 from nats.js import JetStreamContext
 
-from agentchat.bus import streams
+from agentchat.bus import stream_settings
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import ids, messages, wire
 from agentchat.ops.ports import find_free_port
 from tests.bus.nats_server import NatsServer
@@ -45,7 +45,7 @@ class Cluster:
     async def count_replicas(self) -> set[int | None]:
         """Return the numbers of replicas of our streams."""
         async with self._open_jetstream() as jetstream:
-            found = [await jetstream.stream_info(name) for name in streams.NAMES]
+            found = [await jetstream.stream_info(name) for name in stream_settings.NAMES]
         return {info.config.num_replicas for info in found}
 
     async def set_replicas(self, stream: str, count: int) -> None:

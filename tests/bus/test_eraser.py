@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentchat.bus.bus import Bus
 from agentchat.bus.commands import erase_conversation
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.positions import FeedEnd
+from agentchat.bus.feed_seek import FeedEnd
 from agentchat.contracts import examples, frames, messages, subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered, EraseAnswered
 from agentchat.contracts.tool_messages import ToolFinished, ToolRequested

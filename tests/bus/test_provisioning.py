@@ -10,7 +10,7 @@ from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
 
 from agentchat.bus.bus import Bus
-from agentchat.bus.streams import QUEUES_BYTES, STREAMS
+from agentchat.bus.stream_settings import QUEUES_BYTES, STREAMS
 from agentchat.contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer
 

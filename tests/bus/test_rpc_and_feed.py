@@ -12,7 +12,7 @@ import pytest
 from agentchat.bus import rpc
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable, FeedConflict, MessageTooLarge
-from agentchat.bus.positions import FeedEnd, get_position
+from agentchat.bus.feed_seek import FeedEnd, get_position
 from agentchat.contracts import examples, messages, subjects, tool_messages, wire
 from agentchat.contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer

@@ -13,7 +13,7 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from agentchat.bus import streams, users
+from agentchat.bus import nats_users, stream_settings
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import messages, subjects
@@ -144,7 +144,7 @@ async def connect_user(port: int, user: str) -> AsyncIterator[Tried]:
 
     client = await nats.connect(
         server.build_url(port, KEY, user),
-        inbox_prefix=users.get_inbox_prefix(user),
+        inbox_prefix=nats_users.get_inbox_prefix(user),
         error_cb=on_error,
         allow_reconnect=False,
     )
@@ -154,7 +154,7 @@ async def connect_user(port: int, user: str) -> AsyncIterator[Tried]:
         await client.close()
 
 
-@pytest.mark.parametrize("user", users.USERS)
+@pytest.mark.parametrize("user", nats_users.USERS)
 async def test_each_user_has_its_subjects_and_no_others(port: int, user: str) -> None:
     wanted, found = {}, {}
     async with connect_user(port, user) as tried:
@@ -195,14 +195,14 @@ async def test_analytics_reads_its_consumer_and_reaches_nothing_else(port: int) 
         before = {name: (await jetstream.stream_info(name)).state.messages for name in READS}
         for subject in (*PUBLISHES, *CALLS):
             await analytics.client.publish(subject, b"{}", reply="chat.requests.account")
-        next_message = f"{users.FEED_PREFIX}.CONSUMER.MSG.NEXT.EVENTS.analytics"
+        next_message = f"{nats_users.FEED_PREFIX}.CONSUMER.MSG.NEXT.EVENTS.analytics"
         for reply in (
             "chat.requests.account",
             "$JS.API.STREAM.PURGE.EVENTS",
         ):  # what the server would send on
             await analytics.client.publish(next_message, b'{"batch":1,"no_wait":true}', reply=reply)
         await analytics.client.flush()
-        feed = analytics.client.jetstream(prefix=users.FEED_PREFIX)
+        feed = analytics.client.jetstream(prefix=nats_users.FEED_PREFIX)
         subscription = await feed.pull_subscribe_bind("analytics", "EVENTS")
         await jetstream.publish(EVENT, b'{"type":"run_completed.v1","second":true}')
         (message,) = await subscription.fetch(1, timeout=20)
@@ -217,7 +217,7 @@ async def test_lost_streams_come_back_without_rights_of_services(port: int) -> N
         Bus.connect(server.build_url(port, KEY, "gateway"), name="gateway") as gateway,
         connect_user(port, "provisioner") as owner,
     ):
-        for name in reversed(streams.NAMES):
+        for name in reversed(stream_settings.NAMES):
             await owner.client.jetstream().delete_stream(name)
         cancel = messages.CancelRequested(trace_id="0" * 32, account_id="account")
         async with asyncio.timeout(40):
@@ -235,7 +235,7 @@ def test_printed_settings_are_valid_with_new_passwords(
     passwords = re.findall(
         r'password: "([^"]{40,})"', credentials.render_users("nats") + credentials.render_users("nats")
     )
-    assert len(set(passwords)) == len(passwords) == 2 * len(users.NAMES)
+    assert len(set(passwords)) == len(passwords) == 2 * len(nats_users.NAMES)
     assert {line.split()[1] for line in credentials.render_users("redis").splitlines()} == {
         "default",
         *valkey.USERS,

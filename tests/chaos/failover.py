@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 import msgspec
 import nats
 
-from agentchat.bus.streams import NAMES
-from agentchat.bus.users import PROVISIONER
+from agentchat.bus.nats_users import PROVISIONER
+from agentchat.bus.stream_settings import NAMES
 from agentchat.contracts import subjects
 from agentchat.ops import connections, folder_secrets
 from agentchat.ops.connections import DATABASE_URL

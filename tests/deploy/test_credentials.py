@@ -10,7 +10,7 @@ import pytest
 import yaml
 from psycopg.conninfo import conninfo_to_dict
 
-from agentchat.bus import users
+from agentchat.bus import nats_users
 from agentchat.ops.credentials import COMPOSE, KUBERNETES, SECRETS, write_all
 from agentchat.ops.errors import SetupError
 from agentchat.runtime.database_roles import SERVICES
@@ -37,7 +37,7 @@ def test_each_service_has_its_own_login_at_each_server_that_it_needs(folder: Pat
     nats = (folder / "nats-users.conf").read_text()
     for user in ("gateway", "orchestrator", "tool-runner", "projector"):
         address = (folder / f"{user}-nats-url").read_text()
-        assert users.parse_user(address) == user
+        assert nats_users.parse_user(address) == user
         password = address.split("@")[0].rpartition(":")[2]
         assert f'user: "{user}", password: "{password}"' in nats
 

@@ -4,7 +4,7 @@ import re
 
 import httpx
 
-from agentchat.administration.account_limits import has_account
+from agentchat.administration.account_scope import has_account
 from agentchat.administration.routes import ROUTES
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore

@@ -8,7 +8,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.connection import Connection
 from agentchat.bus.jetstream import JetStream
 from agentchat.bus.subscription import Subscription
-from agentchat.bus.traces import Traces
+from agentchat.bus.trace_channel import Traces
 from agentchat.contracts import frames
 from agentchat.contracts.stream_cursors import Cursor, parse_cursor
 from agentchat.contracts.updates import (

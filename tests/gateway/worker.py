@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from agentchat.bus.bus import Bus
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import events, frames, ids, messages, wire
 from agentchat.contracts.values import Message
 

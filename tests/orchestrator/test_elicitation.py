@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from agentchat.bus.commands import decide_approval
-from agentchat.bus.queues import ExhaustedMessage
+from agentchat.bus.work_queues import ExhaustedMessage
 from agentchat.contracts import events, frames, subjects, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval

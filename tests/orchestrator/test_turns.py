@@ -71,7 +71,7 @@ async def test_a_refused_request_leaves_the_queue_before_its_caller_knows(
 ) -> None:
     """Its caller asks again: should its worker die now, it must not come again, and perhaps begin."""
     before = await wait_until_all_acknowledged(system.settings.nats_url, "REQUESTS")
-    monkeypatch.setattr("agentchat.bus.work_queue._HELD_SECONDS", 3600.0)
+    monkeypatch.setattr("agentchat.bus.queue_consumer._HELD_SECONDS", 3600.0)
     caller = await system.ask(make_id())
     await caller.until(frames.Refused)
     assert await wait_until_all_acknowledged(system.settings.nats_url, "REQUESTS") == before + 1

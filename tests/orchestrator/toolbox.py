@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from agentchat.bus.bus import Bus
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.tool_messages import (

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.queues import Backlog
+from agentchat.bus.work_queues import Backlog
 from agentchat.contracts import frames, messages, subjects, tool_messages, wire
 from agentchat.contracts.bus_message import BusMessage
 from tests.simulator.nats import Consumption, Nats, Queue, RunFollower
@@ -62,7 +62,7 @@ class SimBus(_Part):
 
 
 class SimQueues(_Part):
-    """Stand in for `bus.queues.Queues`."""
+    """Stand in for `bus.work_queues.Queues`."""
 
     async def request_chat(self, message: messages.ChatRequested) -> None:
         message_id = f"{message.trace_id}:{message.attempt}"
@@ -98,7 +98,7 @@ class SimQueues(_Part):
 
 
 class SimTraces(_Part):
-    """Stand in for `bus.traces.Traces`."""
+    """Stand in for `bus.trace_channel.Traces`."""
 
     def __init__(self, process: Process, nats: Nats) -> None:
         super().__init__(process, nats)

@@ -112,7 +112,7 @@ class Queue:
 
 
 class Delivery:
-    """Stand in for `bus.work_queue.QueueDelivery`."""
+    """Stand in for `bus.queue_consumer.QueueDelivery`."""
 
     def __init__(self, queue: Queue, process: Process, stored: Stored) -> None:
         self.subject = stored.subject

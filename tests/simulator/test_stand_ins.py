@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from agentchat.bus.queues import Queues
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.bus.rpc import Rpc
-from agentchat.bus.traces import Traces
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.trace_channel import Traces
+from agentchat.bus.work_queues import Queues
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.writer import Writer
 from agentchat.limits.limiter import Limiter

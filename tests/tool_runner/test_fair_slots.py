@@ -4,7 +4,7 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 
-from agentchat.bus.streams import STREAMS
+from agentchat.bus.stream_settings import STREAMS
 from agentchat.directory.agent_config import McpServer
 from agentchat.tool_runner.calls.result_quota import ACCOUNT_BYTES, WINDOW_SECONDS, ResultQuota
 from tests.tool_runner.handling import handle_calls

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from agentchat.bus.bus import Bus
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import subjects
 from agentchat.contracts.tool_messages import ToolFinished
 from agentchat.directory.agent_config import McpServer

@@ -4,15 +4,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
-from agentchat.bus import connection, users
+from agentchat.bus import connection, nats_users
 from agentchat.bus.connection import Connection
 from agentchat.bus.eraser import Eraser
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.feed_stream import Feed
 from agentchat.bus.jetstream import JetStream
-from agentchat.bus.queues import Queues
 from agentchat.bus.rpc import Rpc
-from agentchat.bus.traces import Traces
+from agentchat.bus.trace_channel import Traces
+from agentchat.bus.work_queues import Queues
 from agentchat.runtime.loops import retry, wait_for_event
 
 _PING_SECONDS = 1.5
@@ -79,7 +79,7 @@ class Bus:
 
         The provisioner also looks from time to time without a reconnect.
         """
-        look = _LOOK_SECONDS if self._connection.user == users.PROVISIONER else None
+        look = _LOOK_SECONDS if self._connection.user == nats_users.PROVISIONER else None
         back = asyncio.Event()
         remove = self._connection.add_listener(back.set)
         made, looks = None, 0

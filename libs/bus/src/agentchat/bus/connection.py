@@ -14,7 +14,7 @@ from nats.aio.client import Client, Server
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from agentchat.bus import users
+from agentchat.bus import nats_users
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.nats_url import create_tls_context, parse_servers
 from agentchat.runtime import logs
@@ -100,7 +100,7 @@ class Connection:
             BusUnavailable: No server answered.
             SettingsError: As `parse_servers`.
         """
-        self.user = users.parse_user(url)
+        self.user = nats_users.parse_user(url)
         servers = parse_servers(url)
         random.shuffle(servers)  # only here: nats-py would shuffle them at each reconnect
         try:
@@ -112,7 +112,7 @@ class Connection:
                     tls=tls,
                     # Otherwise a server without TLS would get the password in the clear.
                     tls_handshake_first=tls is not None,
-                    inbox_prefix=users.get_inbox_prefix(self.user),
+                    inbox_prefix=nats_users.get_inbox_prefix(self.user),
                     error_cb=self._on_error,
                     disconnected_cb=self._on_disconnected,
                     reconnected_cb=self._on_reconnected,

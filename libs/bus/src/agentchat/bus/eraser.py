@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterable
 from functools import partial
 
+from agentchat.bus.feed_seek import find_first, get_position
 from agentchat.bus.jetstream import JetStream, StoredMessage
-from agentchat.bus.positions import find_first, get_position
 from agentchat.contracts import subjects
 
 _AT_ONCE = 50

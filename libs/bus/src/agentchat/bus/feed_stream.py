@@ -14,8 +14,8 @@ import nats.errors
 
 from agentchat.bus.connection import Connection
 from agentchat.bus.errors import BusUnavailable, FeedConflict
+from agentchat.bus.feed_seek import EVERY_EVENT, MESSAGE_ID, FeedEnd, find_feed_end, find_first, get_position
 from agentchat.bus.jetstream import JetStream, StoredMessage
-from agentchat.bus.positions import EVERY_EVENT, MESSAGE_ID, FeedEnd, find_feed_end, find_first, get_position
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.feed import FeedEvent
 from agentchat.contracts.messages import EventTooLarge

@@ -17,7 +17,7 @@ import nats.js.errors
 from nats.aio.msg import Msg
 from nats.js.api import Header
 
-from agentchat.bus import streams, users
+from agentchat.bus import nats_users, stream_settings
 from agentchat.bus.connection import Connection
 from agentchat.bus.errors import BusUnavailable, FeedConflict
 from agentchat.runtime import logs, telemetry
@@ -117,10 +117,10 @@ class JetStream:
 
         A user without the right to do that leaves it to the provisioner.
         """
-        if users.may_provision(self._connection.user):
+        if nats_users.may_provision(self._connection.user):
             await self._ask(
                 "to provision the streams",
-                partial(streams.provision, self._context, self._replicas),
+                partial(stream_settings.provision, self._context, self._replicas),
                 seconds=_PROVISION_SECONDS,
             )
 
@@ -144,7 +144,7 @@ class JetStream:
 
     async def get_consumer_state(self, stream: str) -> ConsumerState:
         """Return the state of a stream's one durable consumer."""
-        subject = f"$JS.API.CONSUMER.INFO.{stream}.{streams.CONSUMERS[stream]}"
+        subject = f"$JS.API.CONSUMER.INFO.{stream}.{stream_settings.CONSUMERS[stream]}"
         try:
             reply = await self._connection.request(subject, b"", seconds=API_SECONDS)
             return msgspec.json.decode(reply.data, type=ConsumerState)

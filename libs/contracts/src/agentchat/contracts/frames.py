@@ -1,6 +1,6 @@
 """Define the live frames of a run, on `chat.traces.<trace_id>`: a view of the log while it is written.
 
-Published by `bus.traces.Traces.publish_frame`, followed by the gateway. Frames of one
+Published by `bus.trace_channel.Traces.publish_frame`, followed by the gateway. Frames of one
 attempt are numbered by `seq` from 1. A reader that misses one reads the log (docs/change/rules.md 4). `seq`
 0 is unnumbered: frames outside an attempt, and results that are announced again. What API clients get is
 defined in `contracts.updates`.

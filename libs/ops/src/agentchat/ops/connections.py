@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.users import OPERATOR, PROVISIONER, parse_user
+from agentchat.bus.nats_users import OPERATOR, PROVISIONER, parse_user
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.conversations.errors import ConversationsError, UnreadableEvent
 from agentchat.ops import environment, folder_secrets

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentchat.bus import users
+from agentchat.bus import nats_users
 from agentchat.ops.certificates import Authority
 from agentchat.ops.errors import SetupError
 from agentchat.ops.folder_secrets import derive_password
@@ -83,7 +83,7 @@ _TYPES = {
 def render_users(server: Literal["nats", "redis"]) -> str:
     """Return the users' lines for the server's settings file, with new passwords."""
     if server == "nats":
-        return users.render_accounts(lambda _: f'"{secrets.token_urlsafe(32)}"')
+        return nats_users.render_accounts(lambda _: f'"{secrets.token_urlsafe(32)}"')
     return valkey.render_users({user: f">{secrets.token_urlsafe(32)}" for user in valkey.USERS})
 
 
@@ -114,7 +114,7 @@ def _build_files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
     for server, names in (("nats", hosts.nats), ("postgres", hosts.postgres), ("valkey", hosts.valkey)):
         files[f"{server}.crt"], files[f"{server}.key"] = authority.issue(*names)
     texts = {
-        "nats-users.conf": users.render_accounts(lambda user: f'"{derive_password(key, "nats", user)}"'),
+        "nats-users.conf": nats_users.render_accounts(lambda user: f'"{derive_password(key, "nats", user)}"'),
         "valkey-users.conf": valkey.render_users({user: _hash(key, user) for user in valkey.USERS}),
         "postgres-logins.sql": _render_logins(key),
         "postgres-superuser": derive_password(key, "postgres", "superuser"),
@@ -135,9 +135,9 @@ def _build_addresses(key: str, hosts: Hosts) -> dict[str, str]:
     found = {"owner-database-url": _build_postgres_url(key, hosts, OWNER)}
     found["operator-database-url"] = _build_postgres_url(key, hosts, OPERATOR)
     found["analyst-database-url"] = _build_postgres_url(key, hosts, ANALYST, target="any")
-    found["operator-nats-url"] = _build_nats_urls(key, hosts, users.OPERATOR)
+    found["operator-nats-url"] = _build_nats_urls(key, hosts, nats_users.OPERATOR)
     found["operator-redis-url"] = _build_redis_url(key, hosts, "operator")
-    found["projector-nats-provisioner-url"] = _build_nats_urls(key, hosts, users.PROVISIONER)
+    found["projector-nats-provisioner-url"] = _build_nats_urls(key, hosts, nats_users.PROVISIONER)
     for service in SERVICES:
         name = service.replace("_", "-")
         found[f"{name}-database-url"] = _build_postgres_url(key, hosts, get_role(service))

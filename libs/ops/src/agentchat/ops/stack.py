@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from agentchat.bus.users import PROVISIONER
+from agentchat.bus.nats_users import PROVISIONER
 from agentchat.ops import demo, ports
 from agentchat.ops.demo import Demo
 from agentchat.ops.environment import Environment

@@ -9,7 +9,7 @@ from litestar.datastructures import State
 from litestar.plugins.htmx import HTMXRequest
 from litestar.routes import HTTPRoute
 
-from agentchat.administration.account_limits import has_account
+from agentchat.administration.account_scope import has_account
 from agentchat.console.frame import access, error_pages, health, rendering, sign_in
 from agentchat.console.frame.console_middleware import ConsoleMiddleware
 from agentchat.console.frame.console_roles import FILTERED, KEY, Role, RoleTable

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts.messages import CancelRequested, ChatRequested
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import FeedConflict
+from agentchat.bus.feed_seek import FeedEnd
 from agentchat.bus.feed_stream import Feed
-from agentchat.bus.positions import FeedEnd
 from agentchat.conversations.event_store.feed_reader import (
     FeedReader,
     find_kept_position,

@@ -8,7 +8,7 @@ from math import nan
 
 from msgspec.structs import replace
 
-from agentchat.bus import users
+from agentchat.bus import nats_users
 from agentchat.bus.bus import Bus
 from agentchat.conversations import erasures
 from agentchat.conversations.database import EVENTS_TABLE
@@ -67,7 +67,7 @@ async def work(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> N
 async def _keep_streams(settings: ProjectorSettings, name: str, stop: asyncio.Event) -> AsyncIterator[None]:
     """Keep streams and consumers, on a connection of the user who may create them."""
     if settings.nats_provisioner_url is None:
-        if not users.may_provision(users.parse_user(settings.nats_url)):
+        if not nats_users.may_provision(nats_users.parse_user(settings.nats_url)):
             get_logger("projector").error("streams_not_provisioned", unset="AGENTCHAT_NATS_PROVISIONER_URL")
         yield
         return

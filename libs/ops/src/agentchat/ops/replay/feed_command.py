@@ -11,7 +11,7 @@ import typer
 from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable, FeedConflict
-from agentchat.bus.positions import FeedEnd
+from agentchat.bus.feed_seek import FeedEnd
 from agentchat.conversations.event_store.feed_reader import FeedReader
 from agentchat.conversations.event_store.log import Log
 from agentchat.ops import connections, printing

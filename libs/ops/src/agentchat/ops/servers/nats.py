@@ -2,7 +2,7 @@
 
 import os
 
-from agentchat.bus import users
+from agentchat.bus import nats_users
 from agentchat.ops.folder import RunFolder, write_private
 from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.ports import LOOPBACK, find_free_port
@@ -30,7 +30,7 @@ def describe_process(folder: RunFolder, port: int, *, key: str | None = None, st
 
     async def prepare() -> None:
         if key is not None:
-            logins = users.render_accounts(lambda user: f'"{derive_password(key, NAME, user)}"')
+            logins = nats_users.render_accounts(lambda user: f'"{derive_password(key, NAME, user)}"')
             write_private(settings, f"{find_settings_file('nats.conf').read_text()}\n{logins}".encode())
 
     health_port = find_free_port()

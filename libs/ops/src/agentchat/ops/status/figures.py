@@ -11,7 +11,7 @@ import psycopg
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.queues import Queue
+from agentchat.bus.work_queues import Queue
 from agentchat.conversations.errors import ConversationsError
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.queries.account_usage import DayCost, load_cost_of_today

@@ -16,7 +16,7 @@ from litestar.response import Redirect
 from litestar.template.base import csrf_token
 
 from agentchat.administration import Admin
-from agentchat.administration.account_limits import check_named, check_path
+from agentchat.administration.account_scope import check_named, check_path
 from agentchat.console.frame.console_roles import FILTERED, KEY, Rights, Role
 from agentchat.console.frame.sessions import LOCAL, ConsoleSession
 from agentchat.console.services import ConsoleServices, get_services

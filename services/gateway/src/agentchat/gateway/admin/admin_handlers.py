@@ -14,7 +14,7 @@ from litestar.response import Stream
 from msgspec import UNSET, UnsetType
 
 from agentchat.administration import Admin
-from agentchat.administration.account_limits import check_named
+from agentchat.administration.account_scope import check_named
 from agentchat.administration.admin_audit import record_read
 from agentchat.administration.admin_values import Deletion, Page, PutDocument
 from agentchat.administration.route import Parameter, Route

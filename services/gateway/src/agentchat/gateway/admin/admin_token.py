@@ -6,7 +6,7 @@ import re
 import msgspec
 from litestar.handlers.base import BaseRouteHandler
 
-from agentchat.administration.account_limits import check_path
+from agentchat.administration.account_scope import check_path
 from agentchat.administration.route import Route
 from agentchat.directory.named_tokens import ENVIRONMENT_TOKEN, Role, TokenHolder, find_holder
 from agentchat.gateway.access.checks import receive_data, to_request

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
-from agentchat.bus.traces import Traces
+from agentchat.bus.trace_channel import Traces
 from agentchat.contracts import frames
 from agentchat.contracts.stream_cursors import Cursor
 from agentchat.contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS, STREAMS_DRAIN_SECONDS

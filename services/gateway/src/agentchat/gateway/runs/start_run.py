@@ -204,7 +204,7 @@ class RunStarter:
         request, the slot's lease expires.
 
         Crosses to the orchestrator: `orchestrator.inbox` receives `request_chat`. Its frames come back by
-        `bus.traces` to `FollowedRun.deliver`.
+        `bus.trace_channel` to `FollowedRun.deliver`.
         """
         await self._slot.take(claim.trace_id)
         chat, began = self._chat, time.monotonic()

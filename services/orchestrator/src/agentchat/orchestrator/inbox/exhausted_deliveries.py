@@ -1,6 +1,6 @@
 """End runs and tool calls whose message reached its maximum of deliveries. The bus copies it to DEAD."""
 
-from agentchat.bus.queues import ExhaustedMessage
+from agentchat.bus.work_queues import ExhaustedMessage
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import RUN_SECONDS

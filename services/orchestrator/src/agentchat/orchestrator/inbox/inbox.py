@@ -8,7 +8,7 @@ from datetime import datetime
 
 from opentelemetry.trace import SpanKind
 
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.turn import AlreadyJoined, Rejected

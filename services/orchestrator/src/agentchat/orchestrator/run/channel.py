@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from agentchat.bus.traces import Traces
+from agentchat.bus.trace_channel import Traces
 from agentchat.contracts import events, frames
 from agentchat.contracts.timings import ALIVE_SECONDS
 from agentchat.contracts.values import RunWarning

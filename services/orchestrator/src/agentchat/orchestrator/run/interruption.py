@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.traces import Traces
+from agentchat.bus.trace_channel import Traces
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from mcp_types import CallToolResult
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.files.file_store import FileStore
 from agentchat.runtime import failpoints, genai, logs, telemetry

@@ -4,7 +4,7 @@ from collections import Counter, deque
 
 WINDOW_SECONDS = 60.0
 ACCOUNT_BYTES = 128 * 1024 * 1024
-"""The most bytes of an account in a window, for one tool-runner: an eighth of RESULTS (bus/streams.py)."""
+"""The most bytes of an account in a window at a tool-runner, an eighth of RESULTS (`bus.stream_settings`)."""
 
 
 class ResultQuota:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 
-from agentchat.bus.traces import Traces
+from agentchat.bus.trace_channel import Traces
 from agentchat.contracts import frames
 from agentchat.contracts.text import clean_text
 from agentchat.contracts.tool_messages import ToolRequested

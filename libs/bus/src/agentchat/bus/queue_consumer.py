@@ -10,7 +10,7 @@ import nats.errors
 from nats.aio.msg import Msg
 from nats.js.api import Header
 
-from agentchat.bus import streams
+from agentchat.bus import stream_settings
 from agentchat.bus.connection import Connection
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.jetstream import JetStream
@@ -204,7 +204,7 @@ class QueueConsumer:
 
     async def _pull_repeatedly(self, inbox: str) -> None:
         """Send a pull request whenever slots are free and the one before has ended. Raises BusUnavailable."""
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{streams.CONSUMERS[self._stream]}"
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{stream_settings.CONSUMERS[self._stream]}"
         for number in itertools.count():
             await self._connection.wait_up()
             while (batch := self._count_free_slots()) == 0:

@@ -10,10 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from agentchat.bus import streams
 from agentchat.bus.connection import Connection
 from agentchat.bus.jetstream import JetStream
-from agentchat.bus.work_queue import Handle, QueueConsumer, QueueDelivery
+from agentchat.bus.queue_consumer import Handle, QueueConsumer, QueueDelivery
+from agentchat.bus.stream_settings import ADVISORIES
 from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.runtime import logs
 from agentchat.runtime.readiness import ReadinessFlag
@@ -151,9 +151,7 @@ class Queues:
         async def on_advisory(delivery: QueueDelivery) -> None:
             await handle_advisory(self._jetstream, delivery, handle)
 
-        await QueueConsumer(self._connection, self._jetstream, streams.ADVISORIES, on_advisory, slots=1).run(
-            stop
-        )
+        await QueueConsumer(self._connection, self._jetstream, ADVISORIES, on_advisory, slots=1).run(stop)
 
     async def publish_dead_letter(self, message: messages.DeadLettered) -> None:
         """Copy a message to DEAD."""

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agentchat.bus.bus import Bus
-from agentchat.bus.work_queue import QueueDelivery
+from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import ids, messages, subjects, wire
 from agentchat.contracts.timings import ACK_WAIT_SECONDS
 from agentchat.runtime.readiness import ReadinessFlag

@@ -12,7 +12,7 @@ from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageT
 from nats.js.errors import APIError, NotFoundError
 from nats.js.manager import JetStreamManager
 
-from agentchat.bus.users import ANALYTICS
+from agentchat.bus.nats_users import ANALYTICS
 from agentchat.contracts import subjects
 from agentchat.contracts.timings import ACK_WAIT_SECONDS, EVENTS_KEPT_DAYS, TRACES_KEPT_SECONDS
 from agentchat.runtime import logs

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from litestar import Litestar
 
-from agentchat.administration.account_limits import has_account
+from agentchat.administration.account_scope import has_account
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_tokens import NewToken, create
 from agentchat.administration.routes import ROUTES
