@@ -23,10 +23,10 @@ from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.frame_position import Phase
 from agentchat.gateway.runs.progress import CallOrder
-from agentchat.gateway.runs.run_follower import RunFollower
+from agentchat.gateway.runs.run_follower import RunFollower, UpdateQueue
 from agentchat.gateway.runs.run_reader import RunReader, ShowsReasoning, hide_reasoning
 from agentchat.gateway.runs.run_request import ViewKind
-from agentchat.gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue
+from agentchat.gateway.runs.update_history import ReadPosition, UpdateHistory
 from agentchat.gateway.runs.view import View
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.postgres import DatabaseUnavailable

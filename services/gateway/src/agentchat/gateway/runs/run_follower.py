@@ -2,21 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from litestar import Response
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.types import Receive, Scope, Send
+from msgspec.structs import replace
 
 from agentchat.contracts import sse_encoder
 from agentchat.contracts.timings import PING_SECONDS
-from agentchat.contracts.updates import STEERED, Broken, Finished, Update, WarningUpdate
+from agentchat.contracts.updates import (
+    STEERED,
+    Broken,
+    Finished,
+    ReasoningUpdate,
+    TextUpdate,
+    Update,
+    WarningUpdate,
+)
 from agentchat.gateway.http.refusals import ClientDisconnected, Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.frame_position import Phase
-from agentchat.gateway.runs.run_updates import ReadPosition, UpdateQueue
+from agentchat.gateway.runs.update_history import ReadPosition
 from agentchat.gateway.runs.view import View
 from agentchat.runtime import failpoints
 
@@ -27,6 +36,8 @@ EVENTS = {
 
 STREAM_HEADERS = {name.decode(): value.decode() for name, value in sse_encoder.HEADERS}
 
+_WAITING_UPDATES = 256
+_WAITING_CHARACTERS = 64 * 1024
 _JOINED = "The message has joined the run `running_trace_id`. Read that one."
 
 
@@ -36,6 +47,60 @@ class JoinedRun(Exception):  # noqa: N818 - an outcome
     def __init__(self, trace_id: str) -> None:
         super().__init__(trace_id)
         self.trace_id = trace_id
+
+
+class UpdateQueue:
+    """Updates that wait for the only reader of a run, bounded by joining pieces of text. Taking drops them.
+
+    `ended`: The last update was added.
+    """
+
+    __slots__ = ("_characters", "_joining", "_waiting", "ended")
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._waiting: list[Update] = []
+        self._joining: list[str] = []  # text after the last of these, which is text
+        self._characters = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, new: Iterable[Update]) -> None:
+        """Add updates."""
+        for update in new:
+            if isinstance(update, TextUpdate | ReasoningUpdate):
+                self._characters += len(update.text)
+                if self._is_full() and _are_of_one_part(self._waiting[-1], update):
+                    self._joining.append(update.text)
+                    continue
+            elif isinstance(update, Finished | Broken):
+                self.ended = True
+            self._join()
+            self._waiting.append(update)
+
+    def take(self) -> list[Update]:
+        """Return the updates and drop them."""
+        self._join()
+        taken, self._waiting = self._waiting, []
+        self._characters = 0
+        return taken
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) > 1 and (
+            len(self._waiting) >= _WAITING_UPDATES or self._characters >= _WAITING_CHARACTERS
+        )
+
+    def _join(self) -> None:
+        """Join what was held back all at once: piece by piece is quadratic."""
+        if self._joining and isinstance(last := self._waiting[-1], TextUpdate | ReasoningUpdate):
+            self._waiting[-1] = replace(last, text="".join((last.text, *self._joining)))
+            self._joining.clear()
+
+
+def _are_of_one_part(last: Update, piece: TextUpdate | ReasoningUpdate) -> bool:
+    """Return True if two pieces next to each other can be joined."""
+    return type(last) is type(piece) and replace(last, text="") == replace(piece, text="")
 
 
 class RunFollower:

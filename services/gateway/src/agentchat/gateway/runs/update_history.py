@@ -1,4 +1,4 @@
-"""Keep the updates of a run in order: a queue for one reader, or a history for many. Pure."""
+"""Keep the updates of a run from its beginning, for any number of readers and their cursors. Pure."""
 
 from collections.abc import Iterable
 
@@ -10,64 +10,6 @@ from agentchat.gateway.runs.progress import TextProgress
 
 EXPIRED = updates.Broken("cursor_expired", "The reply was begun again after this cursor.", local=True)
 _NOTHING = Cursor(stage=0, calls=0, length=0, digest=compute_digest(""))
-_WAITING_UPDATES = 256
-_WAITING_CHARACTERS = 64 * 1024
-
-
-class UpdateQueue:
-    """Updates that wait for the only reader of a run, bounded by joining pieces of text. Taking drops them.
-
-    `ended`: The last update was added.
-    """
-
-    __slots__ = ("_characters", "_joining", "_waiting", "ended")
-
-    def __init__(self) -> None:
-        self.ended = False
-        self._waiting: list[updates.Update] = []
-        self._joining: list[str] = []  # text after the last of these, which is text
-        self._characters = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def add(self, new: Iterable[updates.Update]) -> None:
-        """Add updates."""
-        for update in new:
-            if isinstance(update, updates.TextUpdate | updates.ReasoningUpdate):
-                self._characters += len(update.text)
-                if self._is_full() and _are_of_one_part(self._waiting[-1], update):
-                    self._joining.append(update.text)
-                    continue
-            elif isinstance(update, updates.Finished | updates.Broken):
-                self.ended = True
-            self._join()
-            self._waiting.append(update)
-
-    def take(self) -> list[updates.Update]:
-        """Return the updates and drop them."""
-        self._join()
-        taken, self._waiting = self._waiting, []
-        self._characters = 0
-        return taken
-
-    def _is_full(self) -> bool:
-        return len(self._waiting) > 1 and (
-            len(self._waiting) >= _WAITING_UPDATES or self._characters >= _WAITING_CHARACTERS
-        )
-
-    def _join(self) -> None:
-        """Join what was held back all at once: piece by piece is quadratic."""
-        if self._joining and isinstance(
-            last := self._waiting[-1], updates.TextUpdate | updates.ReasoningUpdate
-        ):
-            self._waiting[-1] = replace(last, text="".join((last.text, *self._joining)))
-            self._joining.clear()
-
-
-def _are_of_one_part(last: updates.Update, piece: updates.TextUpdate | updates.ReasoningUpdate) -> bool:
-    """Return True if two pieces next to each other can be joined."""
-    return type(last) is type(piece) and replace(last, text="") == replace(piece, text="")
 
 
 class MarkedUpdate:
