@@ -115,7 +115,7 @@ class SimTools(Server):
 
 
 class SimToolServer:
-    """A runner's way to the tool server; what stands for `tool_runner.servers.tool_server.ToolServer`."""
+    """A runner's way to the tool server; what stands for `tool_runner.servers.tool_servers.ToolServer`."""
 
     protocol_version = "1"
 

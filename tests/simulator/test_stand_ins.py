@@ -15,8 +15,7 @@ from agentchat.orchestrator.agent_loader import Agents
 from agentchat.orchestrator.models import Models
 from agentchat.orchestrator.models.port import ModelClient
 from agentchat.tool_runner.servers.agent_servers import AgentServers
-from agentchat.tool_runner.servers.server_pool import ServerPool
-from agentchat.tool_runner.servers.tool_server import ToolServer
+from agentchat.tool_runner.servers.tool_servers import ServerPool, ToolServer
 from tests.simulator import bus, database, model, nats, services
 
 STAND_INS: list[tuple[type[Any], tuple[type[Any], ...]]] = [

@@ -24,8 +24,7 @@ from agentchat.tool_runner.authorization.authorization_http import Authorization
 from agentchat.tool_runner.authorization.authorization_links import AuthorizationLinks
 from agentchat.tool_runner.authorization.tokens import AccessTokens, Authorizations
 from agentchat.tool_runner.servers.agent_servers import AuthorizedServer
-from agentchat.tool_runner.servers.server_pool import ServerPool
-from agentchat.tool_runner.servers.tool_server import ToolServer
+from agentchat.tool_runner.servers.tool_servers import ServerPool, ToolServer
 from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected
 from tests.tool_runner.runner import SECRET_KEY, Agent
 

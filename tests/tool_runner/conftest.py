@@ -12,8 +12,7 @@ from mcp_types import CallToolResult
 
 from agentchat.directory.agent_config import McpServer
 from agentchat.net_guard import Guard, Resolver
-from agentchat.tool_runner.servers.server_pool import ServerPool
-from agentchat.tool_runner.servers.tool_server import ToolServer
+from agentchat.tool_runner.servers.tool_servers import ServerPool, ToolServer
 from tests.tool_runner.scripted import ScriptedServer
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"

@@ -11,7 +11,7 @@ import pytest
 from agentchat.directory.agent_config import McpServer
 from agentchat.net_guard import Guard, Resolver
 from agentchat.tool_runner.faults import ToolFailed
-from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_servers import ServerPool
 from tests.certificates import make_tls_contexts
 from tests.tool_runner.conftest import ACCOUNT, Connect, Connections, call
 from tests.tool_runner.scripted import Call, make_tool, serve_script

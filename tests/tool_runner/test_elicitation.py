@@ -21,8 +21,7 @@ from agentchat.tool_runner.servers.elicitation import (
     ElicitationReader,
     InputRequired,
 )
-from agentchat.tool_runner.servers.server_pool import ServerPool
-from agentchat.tool_runner.servers.tool_server import ToolServer
+from agentchat.tool_runner.servers.tool_servers import ServerPool, ToolServer
 from tests.tool_runner.conftest import ACCOUNT, Connect
 from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
 from tests.tool_runner.scripted import Call, serve_script

@@ -22,10 +22,10 @@ from mcp_types import (
 from agentchat.contracts.tool_messages import ToolRequested
 from agentchat.tool_runner.calls.call_output import (
     MAX_BYTES,
-    build_finished_call,
     render_error,
     render_result,
 )
+from agentchat.tool_runner.calls.handler import build_finished_call
 from agentchat.tool_runner.faults import ToolFault
 
 

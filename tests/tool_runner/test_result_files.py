@@ -12,7 +12,7 @@ from agentchat.contracts.tool_messages import ToolRequested
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.runtime.postgres import open_pool
-from agentchat.tool_runner.calls.call_output import build_finished_call
+from agentchat.tool_runner.calls.handler import build_finished_call
 from agentchat.tool_runner.calls.result_files import MAX_FILES, store_files
 from tests.files.images import make_png
 from tests.knowledge.made_files import make_pdf

@@ -10,7 +10,7 @@ from agentchat.net_guard import Guard, Resolver
 from agentchat.tool_runner.calls.call_output import render_result
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.http.session_loss import is_session_gone
-from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_servers import ServerPool
 from tests.tool_runner.conftest import ACCOUNT, Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
 

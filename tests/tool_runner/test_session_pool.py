@@ -12,7 +12,7 @@ import pytest
 from agentchat.directory.agent_config import McpServer
 from agentchat.net_guard import Guard, Resolver
 from agentchat.tool_runner.faults import ToolFailed
-from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_servers import ServerPool
 from tests.tool_runner.conftest import ACCOUNT, Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, make_tool, serve_script
 

@@ -29,7 +29,7 @@ from agentchat.tool_runner.calls.result_quota import ResultQuota
 from agentchat.tool_runner.database_clock import DatabaseClock
 from agentchat.tool_runner.journal import Journal
 from agentchat.tool_runner.servers.agent_servers import AgentServers
-from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_servers import ServerPool
 from agentchat.tool_runner.settings import ToolRunnerSettings
 from agentchat.tool_runner.tools.listing import ToolLister
 

@@ -1,5 +1,5 @@
 """Run a tool call, from its delivery by the work queue TOOLS to its published result.
 
-`handler` takes the delivery, waits for the account's slot, and acknowledges after the result is published.
-`executor` makes the call and `call_output` builds the result.
+`handler` takes the delivery and publishes the result, `executor` waits for a slot and makes the call, and
+`call_output` renders what the model gets.
 """

@@ -1,6 +1,6 @@
-"""Build the ToolFinished of a call.
+"""Render the output of a tool call for the model.
 
-Its output is a string that parses as JSON (docs/change/rules.md 5): a single text that is JSON, or else
+It is a string that parses as JSON (docs/change/rules.md 5): a single text that is JSON, or else
 {"text": ...}. structuredContent is added as {"structured": ...}, or replaces the texts if they say no more.
 Errors are {"error": ...}. Over 256 KiB the output is cut, with a notice, and is still JSON.
 """
@@ -11,90 +11,15 @@ from typing import Any
 
 import mcp_types
 import msgspec
-from opentelemetry.trace import StatusCode, get_current_span
 
-from agentchat.contracts import tool_messages
 from agentchat.contracts.files import StoredFile
 from agentchat.contracts.text import clean_json, clean_text
-from agentchat.runtime import genai, logs, metrics
 from agentchat.tool_runner.calls.result_files import StoredOrReason
-from agentchat.tool_runner.faults import ToolFault
 from agentchat.tool_runner.http.server_messages import FOREIGN
-from agentchat.tool_runner.servers.elicitation import InputRequired
 
 MAX_BYTES = 256 * 1024
 MAX_ERROR_CHARS = 16_000
 _NOTICE_BYTES = 256
-_SERVERS = metrics.BoundedNames()
-
-
-def build_finished_call(
-    request: tool_messages.ToolRequested,
-    outcome: mcp_types.CallToolResult | InputRequired | ToolFault,
-    seconds: float | None,
-    stored: Mapping[int, StoredOrReason] = {},
-) -> tool_messages.ToolFinished:
-    """Build the report of a call that took `seconds`; None if it was refused before its server was asked.
-
-    `stored` has the result's files by their places. The consumer is orchestrator.tools.tool_calls.
-    """
-    asked, quotes_server = outcome if isinstance(outcome, InputRequired) else None, False
-    match outcome:
-        case InputRequired():
-            is_error, output = True, render_error(ToolFault("input").words)
-        case ToolFault():
-            is_error, output = True, render_error(outcome.words)
-            quotes_server = bool(outcome.explanation)
-        case mcp_types.CallToolResult():
-            is_error, output = bool(outcome.is_error), render_result(outcome, stored)
-            quotes_server = is_error
-    return tool_messages.ToolFinished(
-        trace_id=request.trace_id,
-        call_id=request.call_id,
-        output=output,
-        is_error=is_error,
-        quotes_server=quotes_server,
-        files=tuple(file for _, file in sorted(stored.items()) if isinstance(file, StoredFile)),
-        ms=round((seconds or 0.0) * 1000),
-        leg=request.leg,
-        input_requests=() if asked is None else asked.requests,
-        request_state=None if asked is None else asked.request_state,
-    )
-
-
-def record_call(
-    request: tool_messages.ToolRequested,
-    outcome: mcp_types.CallToolResult | InputRequired | ToolFault,
-    finished: tool_messages.ToolFinished,
-    seconds: float | None,
-) -> None:
-    """Log, trace and measure a call. A refused call is not measured: it says nothing about its server."""
-    match outcome:
-        case ToolFault(kind=kind, detail=detail):
-            ended = fault = str(kind)
-        case InputRequired():
-            ended, fault, detail = "asks", "", ""
-        case mcp_types.CallToolResult(is_error=True):
-            ended, fault, detail = "tool_error", "tool_error", ""
-        case _:
-            ended, fault, detail = "ok", "", ""
-    if fault:
-        span = get_current_span()
-        span.set_attribute(genai.ERROR_TYPE, fault)
-        span.set_status(StatusCode.ERROR)
-    if seconds is not None:
-        metrics.TOOL_CALLS.labels(server=_SERVERS.admit(request.server), outcome=ended).observe(seconds)
-    logs.get_logger("execute").info(
-        "tool_finished",
-        call_id=request.call_id,
-        server=request.server,
-        tool=request.tool,
-        ms=finished.ms,
-        chars=len(finished.output),
-        fault=fault,
-        detail=detail,
-        asks=len(finished.input_requests),
-    )
 
 
 def render_result(

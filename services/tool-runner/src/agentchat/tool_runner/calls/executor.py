@@ -30,8 +30,7 @@ from agentchat.tool_runner.faults import FaultKind, ToolFailed, ToolFault
 from agentchat.tool_runner.journal import Execution, Journal
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.elicitation import MAX_CALL_ATTEMPTS, CallAttempt, InputRequired
-from agentchat.tool_runner.servers.server_pool import ServerPool
-from agentchat.tool_runner.servers.tool_server import ToolServer
+from agentchat.tool_runner.servers.tool_servers import ServerPool, ToolServer
 from agentchat.tool_runner.tools.listing import is_allowed
 from agentchat.tool_runner.tools.server_tool import OfferedTool
 

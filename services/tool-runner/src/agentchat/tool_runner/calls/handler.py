@@ -1,23 +1,27 @@
-"""Handle a delivery of the work queue TOOLS.
+"""Handle a delivery of the work queue TOOLS: run the call, publish its result.
 
-Run the call, publish its result, then acknowledge. The publisher of a call is orchestrator.tools.tool_calls,
-which also consumes the result.
+The other side is `orchestrator.tools.tool_calls`: it publishes a call in `_send_request` and gets the result
+in `_take`.
 
-`Executor.run` decides on one Disposition for the delivery, and only `_settle` publishes or acknowledges.
+`Executor.run` decides on one Disposition for the delivery, and `_settle` carries it out. The queue
+acknowledges a delivery whose handler returns, unless it was put back or, undecodable, buried.
 """
 
 import time
+from collections.abc import Mapping
 
 from mcp_types import CallToolResult
+from opentelemetry.trace import StatusCode, get_current_span
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import messages, subjects, tool_messages, wire
+from agentchat.contracts.files import StoredFile
 from agentchat.files.file_store import FileStore
-from agentchat.runtime import failpoints, genai, logs, telemetry
+from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.loops import retry
-from agentchat.tool_runner.calls.call_output import build_finished_call, record_call
+from agentchat.tool_runner.calls.call_output import render_error, render_result
 from agentchat.tool_runner.calls.executor import (
     AlreadyPublished,
     Disposition,
@@ -25,16 +29,18 @@ from agentchat.tool_runner.calls.executor import (
     PublishOutcome,
     Redeliver,
 )
-from agentchat.tool_runner.calls.result_files import store_files
+from agentchat.tool_runner.calls.result_files import StoredOrReason, store_files
 from agentchat.tool_runner.calls.result_quota import ResultQuota
 from agentchat.tool_runner.database_clock import parse_time
 from agentchat.tool_runner.faults import ToolFault
+from agentchat.tool_runner.servers.elicitation import InputRequired
 
 HELD_PER_SLOT = 8
 """The messages that this process holds for each slot; they wait here for their accounts' turns."""
 
 _PUBLISH_SECONDS = 30.0
 _PUBLISH_AGAIN_SECONDS = 0.25
+_SERVERS = metrics.BoundedNames()
 
 
 class CallHandler:
@@ -94,7 +100,7 @@ class CallHandler:
                 if not self._quota.take(request.account_id, size, time.monotonic()):
                     outcome = ToolFault("crowded")
                     finished = build_finished_call(request, outcome, seconds)
-                record_call(request, outcome, finished, seconds)
+                _record_call(request, outcome, finished, seconds)
                 failpoints.reach("tool-runner-called")
                 await self._publish(finished)
                 failpoints.reach("tool-runner-published")
@@ -127,3 +133,72 @@ def _decode(data: bytes) -> tool_messages.ToolRequested:
     if request.deadline is not None:
         parse_time(request.deadline)
     return request
+
+
+def build_finished_call(
+    request: tool_messages.ToolRequested,
+    outcome: CallToolResult | InputRequired | ToolFault,
+    seconds: float | None,
+    stored: Mapping[int, StoredOrReason] = {},
+) -> tool_messages.ToolFinished:
+    """Build the report of a call that took `seconds`; None if it was refused before its server was asked.
+
+    `stored` has the result's files by their places.
+    """
+    asked, quotes_server = outcome if isinstance(outcome, InputRequired) else None, False
+    match outcome:
+        case InputRequired():
+            is_error, output = True, render_error(ToolFault("input").words)
+        case ToolFault():
+            is_error, output = True, render_error(outcome.words)
+            quotes_server = bool(outcome.explanation)
+        case CallToolResult():
+            is_error, output = bool(outcome.is_error), render_result(outcome, stored)
+            quotes_server = is_error
+    return tool_messages.ToolFinished(
+        trace_id=request.trace_id,
+        call_id=request.call_id,
+        output=output,
+        is_error=is_error,
+        quotes_server=quotes_server,
+        files=tuple(file for _, file in sorted(stored.items()) if isinstance(file, StoredFile)),
+        ms=round((seconds or 0.0) * 1000),
+        leg=request.leg,
+        input_requests=() if asked is None else asked.requests,
+        request_state=None if asked is None else asked.request_state,
+    )
+
+
+def _record_call(
+    request: tool_messages.ToolRequested,
+    outcome: CallToolResult | InputRequired | ToolFault,
+    finished: tool_messages.ToolFinished,
+    seconds: float | None,
+) -> None:
+    """Log, trace and measure a call. A refused call is not measured: it says nothing about its server."""
+    match outcome:
+        case ToolFault(kind=kind, detail=detail):
+            ended = fault = str(kind)
+        case InputRequired():
+            ended, fault, detail = "asks", "", ""
+        case CallToolResult(is_error=True):
+            ended, fault, detail = "tool_error", "tool_error", ""
+        case _:
+            ended, fault, detail = "ok", "", ""
+    if fault:
+        span = get_current_span()
+        span.set_attribute(genai.ERROR_TYPE, fault)
+        span.set_status(StatusCode.ERROR)
+    if seconds is not None:
+        metrics.TOOL_CALLS.labels(server=_SERVERS.admit(request.server), outcome=ended).observe(seconds)
+    logs.get_logger("execute").info(
+        "tool_finished",
+        call_id=request.call_id,
+        server=request.server,
+        tool=request.tool,
+        ms=finished.ms,
+        chars=len(finished.output),
+        fault=fault,
+        detail=detail,
+        asks=len(finished.input_requests),
+    )

@@ -19,7 +19,7 @@ from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.agent_servers import AgentServers
-from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_servers import ServerPool
 from agentchat.tool_runner.tools.server_tool import LeftOut, OfferedTool
 
 _NAMED = 5
