@@ -9,7 +9,7 @@ import pytest
 
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, ModelClient
-from agentchat.orchestrator.models.aiohttp_transport import MAX_ERROR_BYTES
+from agentchat.orchestrator.models.aiohttp_client import MAX_ERROR_BYTES
 from agentchat.orchestrator.models.anthropic.client import AnthropicModel
 from agentchat.orchestrator.models.openai.client import OpenAIModel
 from tests.orchestrator import scripted_chat

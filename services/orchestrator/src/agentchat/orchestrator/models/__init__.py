@@ -1,7 +1,7 @@
 """Call language models: `port` defines calls, replies and failures; each provider's folder implements them.
 
 In the order of a call: `providers` (the table), then what providers share: `provider_model` sends a call with
-the provider's SDK over `aiohttp_transport`, and retries it; `streamed_reply` reads the reply;
+the provider's SDK over `aiohttp_client`, and retries it; `streamed_reply` reads the reply;
 `continue_reply` continues a cut one.
 """
 

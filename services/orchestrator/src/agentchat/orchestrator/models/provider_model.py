@@ -20,7 +20,7 @@ from agentchat.contracts.timings import CHECK_SECONDS
 from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.guarded_session import is_compressed, open_session
 from agentchat.orchestrator.models import port
-from agentchat.orchestrator.models.aiohttp_transport import ANSWER, AioHttpTransport
+from agentchat.orchestrator.models.aiohttp_client import ANSWER, AioHttpClient
 from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, ModelReply
 from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.orchestrator.models.streamed_reply import (
@@ -105,8 +105,8 @@ class ProviderModel(ABC, Generic[SdkClient]):
             os.environ.pop(name, None)
         tls = httpx2.create_ssl_context()
         session = partial(open_session, tls, keepalive_seconds=_KEEPALIVE_SECONDS, timeout=_TIMEOUT)
-        self._unguarded = _create_http_client(AioHttpTransport(session(), None))
-        self._guarded = _create_http_client(AioHttpTransport(session(guard=guard), guard))
+        self._unguarded = AioHttpClient(session(), None)
+        self._guarded = AioHttpClient(session(guard=guard), guard)
         self._clients: BoundedMap[Credentials, SdkClient] = BoundedMap(_DESTINATIONS)
         self._loop = loop or create_loop_budget()
         self._idle_seconds = idle_seconds or self.idle_seconds
@@ -292,9 +292,3 @@ def join_url(base_url: str, path: str) -> str:
     """
     base, mark, query = base_url.partition("?")
     return base.rstrip("/") + path + mark + query
-
-
-def _create_http_client(transport: AioHttpTransport) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        transport=transport, headers={"accept-encoding": "identity"}, timeout=None, trust_env=False
-    )
