@@ -4,17 +4,30 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from agentchat.contracts import events
 from agentchat.conversations.projections import messages_table
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.queries.analytics_views import TABLES, build_views
 from agentchat.conversations.queries.find_runs import RunFilter, RunRow, find_runs
+from tests.conversations.given import (
+    begin,
+    build_held_call,
+    build_run_failed,
+    build_tool_called,
+    build_tool_returned,
+    use,
+)
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("empty_database")
 
 PAGE = Path(__file__).parents[2] / "docs" / "analyse" / "recipes.md"
-VIEWS = ("conversations", "runs", "messages", "tool_calls", "feedback", "usage_by_day")
+VIEWS = (
+    *("conversations", "runs", "messages", "tool_calls", "feedback", "approvals", "usage_by_day"),
+    "agents",
+)
 
 
 async def count_rows(storage: Storage) -> dict[str, int]:
@@ -24,13 +37,30 @@ async def count_rows(storage: Storage) -> dict[str, int]:
 async def test_views_have_no_content_of_deleted_conversations(storage: Storage) -> None:
     first, _ = await storage.store_conversations(2)
     await storage.follow()
-    counts = {"conversations": 2, "runs": 6, "messages": 8, "tool_calls": 2, "feedback": 2, "usage_by_day": 1}
-    assert await count_rows(storage) == counts
+    counts = {"conversations": 2, "runs": 6, "messages": 8, "tool_calls": 2, "feedback": 2, "approvals": 2}
+    sums = {"usage_by_day": 1, "agents": 0}
+    assert await count_rows(storage) == counts | sums
     await storage.erase(first)
-    left = {"conversations": 1, "messages": 4, "tool_calls": 1, "feedback": 1, "usage_by_day": 1}
+    left = {"conversations": 1, "messages": 4, "tool_calls": 1, "feedback": 1, "approvals": 1} | sums
     assert await count_rows(storage) == left | {"runs": 6}
     await storage.follow()
     assert await count_rows(storage) == left | {"runs": 5}  # one had no end
+
+
+async def test_tool_calls_tell_open_lost_and_denied_ones_apart(storage: Storage) -> None:
+    *asked, decided = build_held_call("b", "refused")
+    assert isinstance(decided, events.ApprovalDecided)
+    refused = (*asked, replace(decided, decision="denied"))
+    result = replace(build_tool_returned("refused", word="b"), is_error=True)
+    await storage.add(*begin("a"), *build_tool_called([use("open")], "a"))
+    await storage.add(*begin("b"), *refused, result, build_run_failed("b"))
+    await storage.add(*begin("c"), *build_tool_called([use("lost")], "c"), build_run_failed("c"))
+    await storage.follow()
+    states = await storage.rows("SELECT call_id, state FROM analytics.tool_calls")
+    assert dict(states) == {"open": "running", "refused": "denied", "lost": "lost"}
+    columns = "kind, tool, state, decided_by, decided_at > requested_at"
+    approvals = await storage.rows(f"SELECT {columns} FROM analytics.approvals")
+    assert approvals == [("approval", "get_order", "denied", "account", True)]
 
 
 async def test_views_read_the_live_tables_after_a_rebuild_and_a_new_version(storage: Storage) -> None:

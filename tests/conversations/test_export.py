@@ -137,7 +137,8 @@ def test_export_of_all_reports_active_runs(replay: Commands) -> None:
         (["messages", "--state", "failed"], "--state: messages have no state"),
         (["runs", "--agent", "Demo"], "--agent: 'Demo' is not an id"),
         (["runs", "--from", "yesterday"], "--from: 'yesterday' is not a time"),
-        (["runs", "--format", "parquet"], "pip install 'agentchat[parquet]'"),
+        (["runs", "--format", "parquet"], "needs the Python package duckdb"),
+        (["tool-calls", "--state", "cancelled"], "have the states running, completed, failed, denied, lost"),
     ],
 )
 def test_wrong_export_is_refused_in_one_sentence(

@@ -31,18 +31,23 @@ async def read_as_analyst(stack: RunningStack, *queries: str) -> list[list[dict[
 
 async def test_recipes_agree_with_the_api(stack: RunningStack, make_agent: MakeAgent) -> None:
     priced, caller = await make_agent("demo-echo"), await make_agent("demo-shop-1", shop=True)
+    asking = await make_agent("demo-shop-1", shop=True, asks=True)
+    assert (await asking.chat("Where is order ORD-1001?")).status_code == 409
     assert (await priced.chat("Hello.")).is_success
     for message in ("Hello.", "Where is order ORD-1001?"):
         answered = (await caller.chat(message)).json()
     path = f"/v1/messages/{answered['message']['id']}/feedback"
     assert (await caller.send("POST", path, json={"score": -1})).is_success
-    rated = f"SELECT FROM analytics.feedback WHERE agent_id = '{caller.agent_id}'"
+    rated = (
+        f"SELECT FROM analytics.feedback, analytics.approvals WHERE feedback.agent_id = '{caller.agent_id}'"
+        f" AND approvals.agent_id = '{asking.agent_id}'"
+    )
     async with asyncio.timeout(30):
         while await read_as_analyst(stack, rated) == [[]]:
             pass
 
     usage = (await caller.get("/v1/usage")).json()
-    by_day, by_user, by_end, first_tokens, tools, thumbs = (
+    by_day, by_user, by_end, first_tokens, tools, thumbs, by_week, approvals = (
         [row for row in rows if row.pop("account_id") == demo.LOAD_ACCOUNT_ID]
         for rows in await read_as_analyst(stack, *RECIPES)
     )
@@ -50,15 +55,16 @@ async def test_recipes_agree_with_the_api(stack: RunningStack, make_agent: MakeA
         {name: row[name] for name in LINE} | {"day": str(row["day"]), "cost": float(row["cost"])}
         for row in by_day
     ] == [{name: line[name] for name in LINE} for line in usage["lines"]]
-    for totals in (by_day, by_user):
+    for totals in (by_day, by_user, by_week):
         assert sum(row["runs"] for row in totals) == usage["runs"]
-        assert sum(row["tokens"] for row in totals) == usage["tokens"]
         assert float(sum(row["cost"] or 0 for row in totals)) == pytest.approx(usage["cost"]) != 0
+    assert sum(row["tokens"] for row in by_day) == sum(row["tokens"] for row in by_user) == usage["tokens"]
     assert sum(row["runs"] for row in by_end) == usage["runs"]
     failed = sum(row["runs"] for row in by_end if row["state"] == "failed")
     assert failed == sum(line["failed"] for line in usage["lines"])
     assert sum(row["runs"] for row in first_tokens if row["agent_id"] == caller.agent_id) == 2
     assert "track_shipment" in {row["name"] for row in tools}
+    assert sum(row["pending"] for row in approvals) > 0
     assert [row for row in thumbs if row["agent_id"] == caller.agent_id] == [
         {"agent_id": caller.agent_id, "agent_version": 1, "up": 0, "down": 1}
     ]

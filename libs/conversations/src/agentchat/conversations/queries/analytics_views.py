@@ -10,7 +10,7 @@ from psycopg import sql
 from agentchat.conversations.database import lift_time_limits
 from agentchat.runtime.postgres import Pool, acquire_connection
 
-View = Literal["runs", "messages", "tool_calls", "feedback"]
+View = Literal["runs", "messages", "tool_calls", "feedback", "approvals"]
 """The views that can be exported."""
 
 TIME_COLUMNS: dict[View, str] = {
@@ -18,9 +18,13 @@ TIME_COLUMNS: dict[View, str] = {
     "messages": "created_at",
     "tool_calls": "called_at",
     "feedback": "given_at",
+    "approvals": "requested_at",
 }
 
-TABLES = {name: name for name in ("conversations", "messages", "runs", "tools", "feedback", "usage_by_day")}
+TABLES = {
+    name: name
+    for name in ("conversations", "messages", "runs", "tools", "feedback", "approvals", "usage_by_day")
+}
 """The table behind each name. For a new version of a read model, change its table here and add
 `build_views()` to the migration step that makes the table."""
 

@@ -33,7 +33,7 @@ COMMENT ON COLUMN analytics.runs.conversation_id IS 'Null if the conversation wa
 COMMENT ON COLUMN analytics.runs.user_id IS 'The end user; null without one, or if the user was deleted';
 COMMENT ON COLUMN analytics.runs.model IS 'The model of the last reply';
 COMMENT ON COLUMN analytics.runs.form IS 'The form of the request''s answer, such as json';
-COMMENT ON COLUMN analytics.runs.state IS 'running, completed, failed or cancelled';
+COMMENT ON COLUMN analytics.runs.state IS 'running (also while it waits for a person: see approvals), completed, failed or cancelled';
 COMMENT ON COLUMN analytics.runs.code IS 'Why it failed or was cancelled';
 COMMENT ON COLUMN analytics.runs.attempts IS 'More than 1 if a worker was lost or a person decided meanwhile';
 COMMENT ON COLUMN analytics.runs.rounds IS 'Calls of the model';
@@ -41,7 +41,7 @@ COMMENT ON COLUMN analytics.runs.tokens IS 'The sum of the four kinds';
 COMMENT ON COLUMN analytics.runs.cost IS 'At the prices of its time; null if tokens have no price';
 COMMENT ON COLUMN analytics.runs.first_token_ms IS 'From the message to the first token; null if there was no text';
 COMMENT ON COLUMN analytics.runs.rating IS 'The mean score of its reply''s feedback';
-COMMENT ON COLUMN analytics.runs.duration_ms IS 'From started_at to ended_at';
+COMMENT ON COLUMN analytics.runs.duration_ms IS 'From started_at to ended_at, with the time that it waited for people';
 
 CREATE OR REPLACE VIEW analytics.messages AS
 SELECT message_id, message.conversation_id, message.account_id, conversation.user_id, run.agent_id, run.agent_version,
@@ -61,16 +61,23 @@ COMMENT ON COLUMN analytics.messages.token_count IS 'Tokens of the run that repl
 COMMENT ON COLUMN analytics.messages.is_copy IS 'True for what a fork took over: leave copies out to count messages';
 
 CREATE OR REPLACE VIEW analytics.tool_calls AS
-SELECT call.trace_id, call_id, call.conversation_id, call.account_id, run.user_id, run.agent_id, run.agent_version,
-       name, CASE WHEN is_error IS NULL THEN 'lost' WHEN is_error THEN 'failed' ELSE 'completed' END AS state,
+SELECT call.trace_id, call.call_id, call.conversation_id, call.account_id, run.user_id, run.agent_id, run.agent_version,
+       call.name,
+       CASE WHEN is_error IS NULL AND run.ended_at IS NULL THEN 'running' WHEN is_error IS NULL THEN 'lost'
+            WHEN approval.status IN ('denied', 'expired') THEN 'denied' WHEN is_error THEN 'failed'
+            ELSE 'completed' END AS state,
        ms AS duration_ms, called_at::timestamptz AS called_at
-  FROM {tools} AS call LEFT JOIN {runs} AS run ON run.trace_id = call.trace_id
+  FROM {tools} AS call
+  LEFT JOIN {runs} AS run ON run.trace_id = call.trace_id
+  LEFT JOIN {approvals} AS approval ON approval.trace_id = call.trace_id AND approval.call_id = call.call_id
  WHERE NOT EXISTS (SELECT FROM conversation_events AS erased WHERE topic = 'conversation_erased.v1'
                       AND erased.originator_id = call.conversation_id);
 COMMENT ON VIEW analytics.tool_calls IS 'One row for each call of a tool';
 COMMENT ON COLUMN analytics.tool_calls.trace_id IS 'The run';
 COMMENT ON COLUMN analytics.tool_calls.name IS 'The tool';
-COMMENT ON COLUMN analytics.tool_calls.state IS 'completed, failed (it returned an error) or lost (it has not returned, yet)';
+COMMENT ON COLUMN analytics.tool_calls.state IS
+    'running (or waiting for a person), completed, failed (it returned an error), denied (a person or the time-out refused it) or lost (its run ended without its result)';
+COMMENT ON COLUMN analytics.tool_calls.duration_ms IS 'Of the call itself';
 
 CREATE OR REPLACE VIEW analytics.feedback AS
 SELECT message_id, given.trace_id, given.conversation_id, given.account_id, run.user_id, run.agent_id,
@@ -96,6 +103,36 @@ COMMENT ON COLUMN analytics.usage_by_day.day IS 'The day of ended_at (UTC)';
 COMMENT ON COLUMN analytics.usage_by_day.runs IS 'All, the failed and cancelled ones too';
 COMMENT ON COLUMN analytics.usage_by_day.cost IS 'The sum of the runs that have a cost';
 COMMENT ON COLUMN analytics.usage_by_day.unpriced IS 'Runs without a cost, whose tokens have no price';
+
+CREATE OR REPLACE VIEW analytics.approvals AS
+SELECT approval_id, approval.trace_id, approval.conversation_id, approval.account_id, run.user_id, approval.agent_id,
+       run.agent_version, name AS tool, server,
+       CASE WHEN call_id LIKE '%#' || approval_id THEN 'question' ELSE 'approval' END AS kind,
+       status AS state, decided::json -> 'by' ->> 'kind' AS decided_by,
+       approval.requested_at::timestamptz AS requested_at, expires_at::timestamptz AS expires_at,
+       (decided::json ->> 'at')::timestamptz AS decided_at
+  FROM {approvals} AS approval LEFT JOIN {runs} AS run ON run.trace_id = approval.trace_id
+ WHERE approval_id IS NOT NULL AND approvers IS DISTINCT FROM 'client'
+   AND NOT EXISTS (SELECT FROM conversation_events AS erased WHERE topic = 'conversation_erased.v1'
+                      AND erased.originator_id = approval.conversation_id);
+COMMENT ON VIEW analytics.approvals IS 'One row for each decision that a run waits or has waited for';
+COMMENT ON COLUMN analytics.approvals.trace_id IS 'The run';
+COMMENT ON COLUMN analytics.approvals.tool IS 'The tool that is to be called, or that asks';
+COMMENT ON COLUMN analytics.approvals.server IS 'The tool server';
+COMMENT ON COLUMN analytics.approvals.kind IS 'approval (may the tool be called?) or question (a tool asks a person for input)';
+COMMENT ON COLUMN analytics.approvals.state IS 'pending, approved, denied, expired or cancelled';
+COMMENT ON COLUMN analytics.approvals.decided_by IS 'account (a key), operator, or service (it expired, or the run ended)';
+
+CREATE OR REPLACE VIEW analytics.agents AS
+SELECT agent.agent_id, agent.account_id, account.name AS account, version.name, version.model,
+       agent.current_version AS version,
+       agent.disabled_at IS NOT NULL AS disabled, agent.created_at
+  FROM agents AS agent
+  JOIN agent_versions AS version ON version.agent_id = agent.agent_id AND version.version = agent.current_version
+  JOIN accounts AS account ON account.account_id = agent.account_id;
+COMMENT ON VIEW analytics.agents IS 'One row for each agent that is not deleted, as it is now: join it for names';
+COMMENT ON COLUMN analytics.agents.account IS 'The name of the account';
+COMMENT ON COLUMN analytics.agents.version IS 'The newest version';
 
 GRANT USAGE ON SCHEMA analytics TO agentchat_analyst, agentchat_service;
 GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO agentchat_analyst, agentchat_service;

@@ -66,7 +66,9 @@ def collect(
         str | None,
         typer.Option("--from", metavar="TIME", help="Runs requested then or later: ISO 8601, UTC."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Runs requested before.")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", "--to", metavar="TIME", help="Runs requested before.")
+    ] = None,
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Runs that called this tool.")] = None,
     ends: Annotated[
         list[str] | None,
@@ -103,7 +105,7 @@ def collect(
     wanted = CaseFilter(
         agent_id=agent and agent.lower(),
         since=parse_time_option("--from", since),
-        until=parse_time_option("--to", until),
+        until=parse_time_option("--until", until),
         ends=parse_end_option(ends) or ENDS,
         tool=tool,
         rating=rating,

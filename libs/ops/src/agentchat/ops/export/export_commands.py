@@ -3,7 +3,7 @@
 from agentchat.ops.lazy_commands import build_lazy_app
 
 _FUNCTIONS = {
-    **dict.fromkeys(("runs", "messages", "tool-calls", "feedback"), "rows_command:export_rows"),
+    **dict.fromkeys(("runs", "messages", "tool-calls", "feedback", "approvals"), "rows_command:export_rows"),
     "conversations": "conversations_command:export_conversations",
 }
 
@@ -12,7 +12,7 @@ app = build_lazy_app("agentchat.ops.export", _FUNCTIONS)
 
 @app.callback()
 def export() -> None:
-    """Write runs, messages, tool calls, feedback or conversations to a file.
+    """Write runs, messages, tool calls, feedback, approvals or conversations to a file.
 
     Works on the running stack, or on AGENTCHAT_DATABASE_URL.
     """

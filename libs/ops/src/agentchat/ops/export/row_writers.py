@@ -96,7 +96,9 @@ def _open_parquet(file: BinaryIO, columns: Sequence[Column], folder: Path) -> It
     try:
         duckdb = import_module("duckdb")
     except ImportError:
-        raise SetupError("Parquet needs DuckDB: pip install 'agentchat[parquet]'") from None
+        raise SetupError(
+            "Parquet needs the Python package duckdb; in a checkout: .venv/bin/uv pip install duckdb"
+        ) from None
     with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as temporary:
         lines, result = Path(temporary, "rows.jsonl"), Path(temporary, "rows.parquet")
         with open(lines, "wb") as written:

@@ -1,7 +1,8 @@
-"""`agentchat export runs|messages|tool-calls|feedback`: write the rows of a view of `analytics` to a file."""
+"""`agentchat export runs|messages|tool-calls|feedback|approvals`: write the rows of a view to a file."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, cast
+from typing import Annotated, BinaryIO, cast
 
 import msgspec
 import typer
@@ -17,7 +18,11 @@ from agentchat.ops.export.output_file import Output, open_output, record_export
 from agentchat.ops.export.row_writers import Format, open_writer
 from agentchat.runtime.postgres import Pool
 
-_WITH_STATE = ("runs", "tool_calls")
+_STATES: dict[View, tuple[str, ...]] = {
+    "runs": ("running", "completed", "failed", "cancelled"),
+    "tool_calls": ("running", "completed", "failed", "denied", "lost"),
+    "approvals": ("pending", "approved", "denied", "expired", "cancelled"),
+}
 
 
 def export_rows(
@@ -33,20 +38,19 @@ def export_rows(
     agent: Annotated[str | None, typer.Option(metavar="ID", help="Rows of this agent.")] = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="Rows of this end user.")] = None,
     state: Annotated[
-        Literal["running", "completed", "failed", "cancelled", "lost"] | None,
-        typer.Option(help="Runs or tool calls in this state."),
+        str | None, typer.Option(help="Runs, tool calls or approvals in this state, such as failed.")
     ] = None,
 ) -> None:
     """Write rows as JSON lines, CSV or Parquet: the columns of the view in the schema `analytics`.
 
-    The time is when a run was requested, a message was created, a tool was called, feedback was given.
-    Deleted content is left out. Parquet needs `pip install 'agentchat[parquet]'`. In CSV a text that begins
-    like a formula has an apostrophe before it, so that no spreadsheet runs it. The audit
-    log has a row of the export, unless the login may only read.
+    The time is when a run or an approval was requested, a message was created, a tool was called, feedback
+    was given. Deleted content is left out. Parquet needs the Python package duckdb. In CSV a text that
+    begins like a formula has an apostrophe before it, so that no spreadsheet runs it. The audit log has a
+    row of the export, unless the login may only read.
     """
     view = cast(View, str(context.info_name).replace("-", "_"))
-    if state is not None and view not in _WITH_STATE:
-        raise SetupError(f"--state: {view} have no state")
+    if state is not None and state not in (states := _STATES.get(view, ())):
+        raise SetupError(f"--state: {context.info_name} have {_list_states(states)}")
     for option, value in (("--account", account), ("--agent", agent)):
         if value is not None and not is_uuid(value.lower()):
             raise SetupError(f"{option}: {value!r} is not an id")
@@ -64,6 +68,10 @@ def export_rows(
             lambda _, pool: _write(pool, view, wanted, form, file, folder), reads_views_only=True
         )
     printing.print_note(format_count(count, "row"))
+
+
+def _list_states(states: Sequence[str]) -> str:
+    return f"the states {', '.join(states)}" if states else "no state"
 
 
 async def _write(

@@ -57,7 +57,9 @@ def run_what_if(
         str | None,
         typer.Option("--from", metavar="TIME", help="Runs requested then or later: ISO 8601, UTC."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Runs requested before.")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", "--to", metavar="TIME", help="Runs requested before.")
+    ] = None,
     answered_by: Annotated[
         str | None,
         typer.Option(metavar="AGENT", help="Runs of this agent; of --agent if unset."),
@@ -88,7 +90,7 @@ def run_what_if(
     not called: results come from the log, and a call that the log does not have stops that run's replay.
     Nothing is stored, published or counted against limits.
 
-    Choose runs by --conversations, or by --sample, --from, --to, --answered-by, --end and --tag. Without
+    Choose runs by --conversations, or by --sample, --from, --until, --answered-by, --end and --tag. Without
     --sample, all matching runs of up to 10,000 conversations are replayed.
     """
     named = tuple(part.strip() for each in conversations or () for part in each.split(",") if part.strip())
@@ -106,7 +108,7 @@ def run_what_if(
         runs=RunSelection(
             ends=parse_end_option(ends) or ("completed",),
             since=parse_time_option("--from", since),
-            until=parse_time_option("--to", until),
+            until=parse_time_option("--until", until),
             agent_id=answered_by and answered_by.lower(),
             metadata=_parse_tags(tags or []),
         ),
