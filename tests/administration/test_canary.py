@@ -20,7 +20,7 @@ from agentchat.conversations.projections import feedback_table, runs_table, tool
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.directory.agent_config import load_agent
 from agentchat.directory.agent_draft import AgentChanges
-from agentchat.directory.canary import choose_version
+from agentchat.directory.canary_split import choose_version
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.runtime.prices import Price, Prices
 

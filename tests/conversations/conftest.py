@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.conversations.migrations import migrate
 from agentchat.runtime.postgres import Pool
 from tests.conversations.postgres_server import PostgresServer

@@ -8,8 +8,8 @@ import psycopg
 
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.ownership import Owner
-from agentchat.conversations.claims.claim_writer import Claims
-from agentchat.conversations.claims.idempotency import Claim, claim_key, compute_key_hash
+from agentchat.conversations.idempotency.claim_writer import Claims
+from agentchat.conversations.idempotency.idempotency_keys import Claim, claim_key, compute_key_hash
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, acquire_connection, open_pool
 
 _BREAK = """

@@ -10,8 +10,10 @@ from agentchat.contracts.events import ConversationErased
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.ownership import Owner
-from agentchat.conversations.claims.claim_writer import Claims
-from agentchat.conversations.claims.idempotency import (
+from agentchat.conversations.erasures import Erasure, finish_chunk, load_chunk
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.idempotency.claim_writer import Claims
+from agentchat.conversations.idempotency.idempotency_keys import (
     Claim,
     KeyConflict,
     claim_key,
@@ -20,8 +22,6 @@ from agentchat.conversations.claims.idempotency import (
     give_up_claim,
     is_repeat,
 )
-from agentchat.conversations.erasures import Erasure, finish_chunk, load_chunk
-from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.conversations.given import request, trace
 from tests.gateway.stored import AT, has_ended, write

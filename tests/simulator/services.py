@@ -9,9 +9,9 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts.messages import CancelRequested, ChatRequested
 from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.contracts.updates import Broken, Finished, Started, TextUpdate, Update
-from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.conversation_cache import Cache
 from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.gateway.access.idempotency_header import IdempotencyKey

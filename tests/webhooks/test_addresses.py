@@ -7,7 +7,7 @@ import pytest
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import PORTS, Attempt
 from agentchat.net_guard import AddressRefused, Guard
-from agentchat.net_guard.guard import build_guard
+from agentchat.net_guard.ssrf_guard import build_guard
 from agentchat.webhooks import delivery_attempt
 from agentchat.webhooks.delivery_attempt import Clock, WebhookSender
 from agentchat.webhooks.endpoints import check_url

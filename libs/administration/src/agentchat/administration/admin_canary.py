@@ -18,7 +18,7 @@ from agentchat.administration.parameters import Against, Compared, RunsSince
 from agentchat.contracts.admin_errors import Conflict, Invalid
 from agentchat.conversations.database import lift_time_limits, read_server_time
 from agentchat.conversations.queries.time_travel import log_time
-from agentchat.directory.canary import Shares
+from agentchat.directory.canary_split import Shares
 from agentchat.runtime.postgres import Connection
 
 MOST_SHARE = 10_000

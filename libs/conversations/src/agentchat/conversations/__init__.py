@@ -6,7 +6,7 @@
 - `queries`: reads of the log itself
 - `leases`: which worker holds a run, which messages wait for a busy conversation, and runs that no worker
   holds
-- `claims`: idempotency keys
+- `idempotency`: idempotency keys
 - `export`: conversations as files
 - `erasures`: removal of the rest of an erased conversation
 - `database`, `migrations`, `errors`

@@ -37,7 +37,7 @@ The lower half is a position.
 """
 
 LEADER_LOCK = 0x6167636800000002
-"""The advisory lock of the leading projector; the others wait for it (`projector.leader`)."""
+"""The advisory lock of the leading projector; the others wait for it (`projector.leader_election`)."""
 
 DatabaseError = psycopg.Error
 """The errors of Postgres, for callers that use a session and do not import psycopg."""

@@ -8,7 +8,7 @@ conversations by `remove_content` (`erasures`).
 from pathlib import Path
 
 from agentchat.conversations import erasures, run_secrets_table, user_deletions
-from agentchat.conversations.claims import idempotency
+from agentchat.conversations.idempotency import idempotency_keys
 from agentchat.conversations.leases import abandoned_runs
 from agentchat.conversations.projections import read_model_follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
@@ -26,7 +26,7 @@ BASELINE = "\n".join(
         user_deletions.TABLES,
         (_STORE / "remove_content.sql").read_text(),
         what_if_runs.TABLES,
-        idempotency.TABLES,
+        idempotency_keys.TABLES,
         read_model_follower.TABLES,
         *(each.tables for each in PROJECTIONS),
         analytics_views.build_views(),

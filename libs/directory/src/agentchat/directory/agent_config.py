@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory.approval_policy import ApprovalPolicy
-from agentchat.directory.canary import choose_version
+from agentchat.directory.canary_split import choose_version
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.errors import RunEnded
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER

@@ -4,6 +4,6 @@
 connect to the addresses found.
 """
 
-from agentchat.net_guard.guard import AddressRefused, Guard, NotLookedUp, Resolver, Unresolved, is_public
+from agentchat.net_guard.ssrf_guard import AddressRefused, Guard, NotLookedUp, Resolver, Unresolved, is_public
 
 __all__ = ["AddressRefused", "Guard", "NotLookedUp", "Resolver", "Unresolved", "is_public"]

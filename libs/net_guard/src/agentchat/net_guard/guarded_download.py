@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 import aiohttp
 from yarl import URL
 
-from agentchat.net_guard.guard import AddressRefused, Guard, Unresolved
 from agentchat.net_guard.guarded_session import check_request, is_compressed, open_session
+from agentchat.net_guard.ssrf_guard import AddressRefused, Guard, Unresolved
 
 MAX_REDIRECTS = 3
 _CHUNK_BYTES = 64 * 1024

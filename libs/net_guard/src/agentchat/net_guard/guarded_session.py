@@ -10,8 +10,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from agentchat.net_guard.guard import Guard
 from agentchat.net_guard.permitted_addresses import resolve_permitted
+from agentchat.net_guard.ssrf_guard import Guard
 
 
 def open_session(

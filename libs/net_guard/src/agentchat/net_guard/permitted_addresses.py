@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from urllib.parse import urlsplit
 
-from agentchat.net_guard.guard import Guard, NotLookedUp, Unresolved
+from agentchat.net_guard.ssrf_guard import Guard, NotLookedUp, Unresolved
 
 CONNECT_SECONDS = 5.0
 _ADDRESSES_TRIED = 3

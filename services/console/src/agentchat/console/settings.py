@@ -11,7 +11,7 @@ from agentchat.contracts.webhooks import PORTS
 from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard
-from agentchat.net_guard.guard import build_guard
+from agentchat.net_guard.ssrf_guard import build_guard
 from agentchat.runtime.prices import SETTING, Prices, load_prices
 from agentchat.runtime.settings import Setting, SettingsError
 

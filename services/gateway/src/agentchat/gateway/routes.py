@@ -28,7 +28,7 @@ from agentchat.gateway.api.take_tool_results import take_tool_results
 from agentchat.gateway.openapi import get_openapi, open_docs
 from agentchat.gateway.protocols.ag_ui.run_agent import run_agent
 from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import chat_with_ui
-from agentchat.gateway.protocols.ai_sdk.reconnect import reconnect
+from agentchat.gateway.protocols.ai_sdk.resume_chat import reconnect
 from agentchat.gateway.protocols.chat import chat, stream_chat
 from agentchat.gateway.protocols.mcp.mcp_route import serve_mcp
 from agentchat.gateway.protocols.openai import openai_files

@@ -7,8 +7,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.directory.agent_config import is_reasoning_shown
 from agentchat.directory.api_keys import Callers, KeyUseRecorder
 from agentchat.files.file_store import FileStore

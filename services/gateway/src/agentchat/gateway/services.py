@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.claims.claim_writer import Claims
 from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.directory.api_keys import Callers
 from agentchat.directory.secrets import Sealer
 from agentchat.files.file_store import FileStore

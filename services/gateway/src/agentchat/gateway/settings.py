@@ -10,7 +10,7 @@ from agentchat.files.object_store import ObjectStore
 from agentchat.files.settings import FilesUrl
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
-from agentchat.net_guard.guard import build_guard
+from agentchat.net_guard.ssrf_guard import build_guard
 from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.prices import SETTING, load_prices
 from agentchat.runtime.settings import Setting, SettingsError

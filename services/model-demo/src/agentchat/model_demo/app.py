@@ -10,7 +10,7 @@ from litestar.exceptions import HTTPException
 from litestar.response import Response
 from litestar.types import ASGIApp
 
-from agentchat.model_demo import controls, paced_stream, reply_planner
+from agentchat.model_demo import controlled_reply, controls, paced_stream
 from agentchat.model_demo.controls import Attempts, Fault
 from agentchat.model_demo.errors import STATUSES, DemoApiError, build_too_long_error
 from agentchat.model_demo.paced_stream import PacedStream
@@ -35,7 +35,7 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     if given.context is not None and read.total > given.context:
         raise build_too_long_error(read.total, given.context)
     conversation = DemoConversation(asked)
-    reply = reply_planner.plan_reply(asked, conversation, model_id, given)
+    reply = controlled_reply.plan_reply(asked, conversation, model_id, given)
     fault = attempts.choose_fault(given, conversation.key)
     parts = request.headers.get("traceparent", "").split("-")
     logs.get_logger("model").info(

@@ -20,7 +20,7 @@ from agentchat.conversations.queries.find_approvals import count_waiting_runs
 from agentchat.files import file_removal
 from agentchat.files.object_store import ObjectStore
 from agentchat.projector import deletion_step, erasure_step, feed_publisher, retention_step
-from agentchat.projector.leader import Leader
+from agentchat.projector.leader_election import Leader
 from agentchat.projector.log_follower import LogFollower
 from agentchat.projector.settings import ProjectorSettings
 from agentchat.projector.sweeper import Sweeper

@@ -10,7 +10,7 @@ from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.files.object_store import ObjectStore
 from agentchat.files.settings import FilesUrl
 from agentchat.net_guard import Guard
-from agentchat.net_guard.guard import build_guard
+from agentchat.net_guard.ssrf_guard import build_guard
 from agentchat.runtime.settings import ServiceSettings, Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]

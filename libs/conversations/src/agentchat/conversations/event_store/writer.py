@@ -212,7 +212,7 @@ class _Notifier:
 
     By a statement of its own: a transaction that notifies holds one lock of the database until its commit is
     on the disk, and on the standby, unless it does nothing else. Followers also poll, in case a notification
-    is lost. Heard by `projector.leader`.
+    is lost. Heard by `projector.leader_election`.
     """
 
     def __init__(self, pool: Pool) -> None:

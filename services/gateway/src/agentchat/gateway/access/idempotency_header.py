@@ -10,7 +10,7 @@ import msgspec
 from litestar.datastructures import Headers
 from litestar.params import HeaderParameter
 
-from agentchat.conversations.claims import idempotency
+from agentchat.conversations.idempotency import idempotency_keys
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import build_field_refusal
 from agentchat.runtime.postgres import Pool
@@ -58,7 +58,7 @@ async def read_idempotency_key(headers: Headers, pool: Pool, caller: Caller) -> 
     text = parse(values[0]) if len(values) == 1 else None
     if text is None:
         return IdempotencyKey(is_valid=False)
-    return IdempotencyKey(text, repeats=await idempotency.is_repeat(pool, caller, text))
+    return IdempotencyKey(text, repeats=await idempotency_keys.is_repeat(pool, caller, text))
 
 
 def parse(value: str) -> str | None:

@@ -11,9 +11,9 @@ from agentchat.contracts import wire
 from agentchat.contracts.messages import ChatRequested, DescribeConversation, ForkConversation, RunInput
 from agentchat.contracts.ownership import Owned
 from agentchat.contracts.timings import ACCEPT_SECONDS, COMMAND_SECONDS
-from agentchat.conversations.claims import idempotency
-from agentchat.conversations.claims.claim_writer import Claims
-from agentchat.conversations.claims.idempotency import Claim, KeyConflict
+from agentchat.conversations.idempotency import idempotency_keys
+from agentchat.conversations.idempotency.claim_writer import Claims
+from agentchat.conversations.idempotency.idempotency_keys import Claim, KeyConflict
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
@@ -67,14 +67,14 @@ async def extend_claim(pool: Pool, claim: Claim, seconds: float) -> None:
     """Extend the claim of a queued request by `seconds`. If this fails, the claim expires."""
     if claim.key_hash:
         with contextlib.suppress(DatabaseUnavailable):
-            await idempotency.extend_claim(pool, claim, seconds)
+            await idempotency_keys.extend_claim(pool, claim, seconds)
 
 
 async def give_up_claim(pool: Pool, claim: Claim, *, refused: bool) -> None:
     """Free the key of a request that was not accepted; `refused`: by a worker. If this fails, it expires."""
     if claim.key_hash:
         with contextlib.suppress(DatabaseUnavailable):
-            await idempotency.give_up_claim(pool, claim, refused=refused)
+            await idempotency_keys.give_up_claim(pool, claim, refused=refused)
 
 
 async def _claim(
@@ -88,7 +88,7 @@ async def _claim(
     seconds: float,
 ) -> Claim:
     try:
-        return await idempotency.claim_key(
+        return await idempotency_keys.claim_key(
             claims,
             owner=owner,
             key=key,

@@ -19,7 +19,7 @@ from agentchat.contracts import ids
 from agentchat.contracts.messages import ChatRequested, ForkConversation, RunInput
 from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS
 from agentchat.conversations.aggregate import forking
-from agentchat.conversations.claims.idempotency import Claim
+from agentchat.conversations.idempotency.idempotency_keys import Claim
 from agentchat.directory.api_keys import Caller
 from agentchat.directory.run_secrets import save_run_secrets
 from agentchat.gateway.access.checks import get_admitted

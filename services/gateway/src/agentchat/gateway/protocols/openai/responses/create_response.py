@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 
 from agentchat.contracts.ownership import build_scope
 from agentchat.contracts.updates import Broken
-from agentchat.conversations.claims.idempotency import Claim
+from agentchat.conversations.idempotency.idempotency_keys import Claim
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
 from agentchat.gateway.access.on_busy_header import OnBusyHeader

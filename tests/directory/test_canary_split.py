@@ -3,7 +3,7 @@
 import pytest
 
 from agentchat.contracts.ids import make_id
-from agentchat.directory.canary import choose_version
+from agentchat.directory.canary_split import choose_version
 
 IDS = [make_id() for _ in range(20_000)]
 

@@ -7,7 +7,7 @@ from itertools import cycle, islice
 import msgspec
 from msgspec.structs import replace
 
-from agentchat.model_demo import shop
+from agentchat.model_demo import assistant
 from agentchat.model_demo.controls import Controls
 from agentchat.model_demo.replies import PlannedReply, PlannedToolCall
 from agentchat.model_demo.request import BYTES_A_TOKEN, DemoConversation, ModelRequest, count_tokens
@@ -41,9 +41,9 @@ def _plan_text(talk: DemoConversation, model_id: str, asked: Controls) -> Planne
         case "demo-echo":
             text = talk.question if asked.say is None else asked.say
             repeated = " ".join([text] * min(asked.repeat, 1 + _MOST_BYTES // (len(text) + 1)))
-            return PlannedReply(shop.apply_persona(talk, repeated))
+            return PlannedReply(assistant.apply_persona(talk, repeated))
         case _:
-            return shop.reply(talk)
+            return assistant.reply(talk)
 
 
 def _plan_calls(talk: DemoConversation, asked: Controls) -> PlannedReply | None:
@@ -54,7 +54,7 @@ def _plan_calls(talk: DemoConversation, asked: Controls) -> PlannedReply | None:
     given = asked.input
     if given is None:
         offered = [tool for tool in talk.tools if tool.name == names[0]]
-        given = msgspec.json.encode(shop.fill_forced_input(offered[0], talk) if offered else {}).decode()
+        given = msgspec.json.encode(assistant.fill_forced_input(offered[0], talk) if offered else {}).decode()
     named = islice(cycle(names), max(asked.parallel, len(names)))
     calls = [PlannedToolCall(talk.make_id(index), name, given) for index, name in enumerate(named)]
     return PlannedReply(calls=tuple(calls), stop_reason="tool_use")

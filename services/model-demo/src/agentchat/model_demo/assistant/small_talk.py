@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from agentchat.model_demo.assistant import documents, words
 from agentchat.model_demo.request import DemoConversation, Tool
-from agentchat.model_demo.shop import documents, words
 
 _YOU_ARE = re.compile(r"\b(?:You are|Your name is)\s+([^\n.;:!?]{2,120})")
 _ONLY = re.compile(

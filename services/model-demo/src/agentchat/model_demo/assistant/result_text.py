@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.model_demo.shop import words
+from agentchat.model_demo.assistant import words
 
 _MOST_INLINE, _MOST_ITEMS, _MOST_TEXT = 6, 8, 400
 _TITLES = ("name", "title", "subject")

@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from agentchat.model_demo.assistant import words
 from agentchat.model_demo.request import DemoConversation
-from agentchat.model_demo.shop import words
 
 _END = "</document>"
 _DOCUMENT = re.compile(r"<document index=\"(\d{1,9})\" title=\"([^\"]{0,500})\">(.*?)</document>", re.DOTALL)

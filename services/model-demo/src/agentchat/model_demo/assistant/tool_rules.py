@@ -3,8 +3,8 @@
 import re
 from typing import Any, NamedTuple
 
+from agentchat.model_demo.assistant import schema_values, words
 from agentchat.model_demo.request import Tool
-from agentchat.model_demo.shop import schema_values, words
 
 _MOST_CALLS = 6
 _QUERY = (

@@ -58,7 +58,7 @@ class Leader:
         self._name = name
         self._channel = channel
         self._notify = notify
-        self._logger = get_logger("agentchat.projector.leader")
+        self._logger = get_logger("agentchat.projector.leader_election")
 
     async def run(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Stand by and lead in turns until cancelled."""

@@ -7,10 +7,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from agentchat.model_demo.assistant import (
+    documents,
+    result_text,
+    schema_values,
+    small_talk,
+    tool_rules,
+    words,
+)
+from agentchat.model_demo.assistant.small_talk import Memory
 from agentchat.model_demo.replies import PlannedReply, PlannedToolCall
 from agentchat.model_demo.request import DemoConversation, Tool
-from agentchat.model_demo.shop import documents, rules, schema_values, talk, wording, words
-from agentchat.model_demo.shop.talk import Memory
 
 _CLOSING = "Is there anything else I can do for you?"
 _MOST_ROUNDS, _MOST_CALLS = 4, 8
@@ -27,19 +34,19 @@ class _Plan(NamedTuple):
 
     calls: list[_Call]
     wished: set[str]
-    lacking: list[rules.Wish]
+    lacking: list[tool_rules.Wish]
 
 
 def fill_forced_input(tool: Tool, conversation: DemoConversation) -> dict[str, Any]:
     """Return an input for a forced tool: values of the message, else the smallest valid ones."""
-    return rules.fill_input(
+    return tool_rules.fill_input(
         tool, documents.extract_text(conversation.question), _list_known_ids(conversation)
     )
 
 
 def apply_persona(conversation: DemoConversation, text: str) -> str:
     """Apply what the system prompt orders for each reply."""
-    return talk.read_persona(conversation.system).speak(text)
+    return small_talk.read_persona(conversation.system).speak(text)
 
 
 def reply(conversation: DemoConversation) -> PlannedReply:
@@ -48,11 +55,11 @@ def reply(conversation: DemoConversation) -> PlannedReply:
     if choice.type == "tool":
         return _force(conversation, choice.name)
     is_free = choice.type != "any"
-    persona, known = talk.read_persona(conversation.system), talk.remember(conversation)
+    persona, known = small_talk.read_persona(conversation.system), small_talk.remember(conversation)
     question = documents.extract_text(conversation.question)
     small = None
     if is_free and not conversation.results:
-        small = talk.answer(question, persona, known, conversation.tools)
+        small = small_talk.answer(question, persona, known, conversation.tools)
     plan = _Plan([], set(), []) if small else _plan(conversation)
     if plan.calls and conversation.may_call:
         calls = plan.calls[:1] if choice.disable_parallel_tool_use else plan.calls
@@ -72,7 +79,7 @@ def reply(conversation: DemoConversation) -> PlannedReply:
 def _plan(conversation: DemoConversation) -> _Plan:
     """Plan the next round. A tool that was called in this turn is not called again."""
     called = {call.name for call, _ in conversation.results}
-    wishes = rules.find_wishes(
+    wishes = tool_rules.find_wishes(
         _combine_with_earlier(conversation), conversation.tools, _list_known_ids(conversation)
     )
     new = [wish for wish in wishes if wish.tool.name not in called]
@@ -115,7 +122,7 @@ def _write_preamble(conversation: DemoConversation, calls: list[_Call], known: M
     named = words.join(
         list(dict.fromkeys(each for call in calls for each in words.find_ids(str(call.input))))
     )
-    if any(rules.is_changing(call.tool) for call in calls):
+    if any(tool_rules.is_changing(call.tool) for call in calls):
         task = f"take care of {named or 'that'}"
     else:
         task = f"look up {named}" if named else "look that up"
@@ -145,11 +152,11 @@ def _write_text(conversation: DemoConversation, plan: _Plan, question: str, know
         return _ask_back(plan.lacking)
     if plan.calls:
         return "I would have to look that up, and must not use a tool for it now."
-    if noted := talk.note_fact(question, known):
+    if noted := small_talk.note_fact(question, known):
         return noted
     if passages:
         return "The documents that I was given do not say anything about that."
-    return talk.give_up(question, conversation.tools)
+    return small_talk.give_up(question, conversation.tools)
 
 
 def _write_results(conversation: DemoConversation, plan: _Plan) -> str:
@@ -157,14 +164,14 @@ def _write_results(conversation: DemoConversation, plan: _Plan) -> str:
     meant = [pair for pair in conversation.results if pair[0].name in plan.wished] or conversation.results
     parts: list[str] = []
     for call, result in meant:
-        text = wording.write_result(result.text, is_error=result.is_error)
+        text = result_text.write_result(result.text, is_error=result.is_error)
         title = words.to_label(call.name).capitalize()
         heading = ": ".join(filter(None, [title, ", ".join(words.find_ids(str(call.input)))]))
         parts.append(f"### {heading}\n\n{text}" if len(meant) > 1 else text)
     return "\n\n".join([*parts, _ask_back(plan.lacking) if plan.lacking else _CLOSING])
 
 
-def _ask_back(lacking: list[rules.Wish]) -> str:
+def _ask_back(lacking: list[tool_rules.Wish]) -> str:
     needs = [
         f"to {words.to_label(wish.tool.name)} I need the {words.join([*map(words.to_label, wish.missing)])}"
         for wish in lacking
