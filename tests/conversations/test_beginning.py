@@ -50,7 +50,7 @@ class Asked:
         now = datetime.now(UTC) + timedelta(seconds=clock_off)
         at = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         events = [*self.events[:-1], replace(self.events[-1], worker=leases.worker)]
-        begun = await store.start_run(self.conversation, events, change, RunStart(at, [fits]))
+        begun = await store.append_start(self.conversation, events, change, RunStart(at, [fits]))
         return None if begun is None else (begun[0], leases.confirm_acquisition(change, begun[1]))
 
 

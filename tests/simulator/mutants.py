@@ -12,13 +12,13 @@ from agentchat.conversations.aggregate.conversation import evolve_all
 from agentchat.conversations.aggregate.history import build_prompt
 from agentchat.conversations.aggregate.turn import MustWait, StartRun, open_turn
 from agentchat.gateway.runs.view import View
-from agentchat.orchestrator.inbox.inbox import Inbox
+from agentchat.orchestrator.inbox.inbox import Inbox, take_lease
+from agentchat.orchestrator.inbox.put_back import LeaseHeld
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.endings import build_end_frame
 from agentchat.orchestrator.run.interrupted_text import SentOutput
 from agentchat.orchestrator.run.run_attempt import RunAttempt
 from agentchat.orchestrator.run.run_log import get_run
-from agentchat.orchestrator.starting.take_lease import LeaseHeld, take_lease
 from agentchat.tool_runner.tools.server_tool import OfferedTool
 from tests.simulator.model import SimAgents
 from tests.simulator.simulate import Simulation
@@ -37,9 +37,9 @@ def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def _opening_turns_by(open_mutated: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for module in ("decide_request", "take_lease"):
+        for module in ("starting.decide_request", "inbox.inbox"):
             stack.enter_context(
-                _instead(sys.modules[f"agentchat.orchestrator.starting.{module}"], "open_turn", open_mutated)
+                _instead(sys.modules[f"agentchat.orchestrator.{module}"], "open_turn", open_mutated)
             )
         yield
 

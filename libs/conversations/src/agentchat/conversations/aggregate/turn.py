@@ -1,7 +1,7 @@
 """Apply the rules by which a request starts, resumes or joins a run, waits, or is refused.
 
 Values in, values out: the caller passes the time and the ids, and appends the events. Called by
-`orchestrator.starting.take_lease` and `decide_request`. `next_step` has the rules of the started run.
+`orchestrator.inbox.inbox` and `orchestrator.starting.decide_request`. `next_step` has the rules of the run.
 """
 
 import msgspec

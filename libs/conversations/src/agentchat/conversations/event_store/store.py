@@ -83,7 +83,7 @@ class ConversationStore:
         )
         return self._cache_next_state(conversation, new, rows)
 
-    async def start_run(
+    async def append_start(
         self,
         conversation: Conversation,
         new: Sequence[events.Event],

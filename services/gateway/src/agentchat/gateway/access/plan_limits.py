@@ -69,7 +69,7 @@ class Slot:
         await check_write_rate(self._limiter, self._caller)
 
     def hand_over(self) -> None:
-        """Leave the slot to the orchestrator: `orchestrator.run.endings` frees it when the run ends."""
+        """Leave the slot to the orchestrator: `orchestrator.run.run_attempt` frees it when the run ends."""
         self._trace_id = None
 
     async def give_back(self) -> None:

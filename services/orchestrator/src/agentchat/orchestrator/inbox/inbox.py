@@ -2,42 +2,48 @@
 
 A request may be delivered any number of times: its lease keeps one worker on it, the conversation's version
 rejects late appends, and a run that has ended is only announced again.
+
+The functions are in the order in which they are called: receive the request, start its run at once if this
+worker knows the agent and the conversation, or else take its lease and start it in turn; run the attempt.
 """
 
+import asyncio
 from datetime import datetime
+from typing import TypeVar
 
 from opentelemetry.trace import SpanKind
 
 from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
-from agentchat.conversations.aggregate.turn import AlreadyJoined, Rejected
-from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.aggregate.turn import AlreadyJoined, Rejected, StartRun, open_turn
+from agentchat.conversations.errors import UnreadableEvent
+from agentchat.conversations.event_store.append_statement import RunStart
+from agentchat.conversations.leases.leases import Lease
+from agentchat.directory.agent_config import AgentConfig
+from agentchat.directory.prompt_variables import list_missing_variables
 from agentchat.net_guard.permitted_addresses import look_up_for
+from agentchat.orchestrator.agent_loader import build_agent_facts
+from agentchat.orchestrator.inbox.put_back import LeaseHeld, put_back
 from agentchat.orchestrator.request_stages import (
     EndedRun,
+    FoundContext,
     LeasedRequest,
     PausedRun,
     ReceivedRequest,
     StartedAttempt,
 )
-from agentchat.orchestrator.run.endings import announce_end, announce_joined, announce_pause, refuse, release
-from agentchat.orchestrator.run.interruption import Interrupted, Interruption
-from agentchat.orchestrator.run.run_attempt import run_attempt
+from agentchat.orchestrator.run.endings import announce_joined, refuse, release_lease
+from agentchat.orchestrator.run.interruption import Interruption, is_cancelled
+from agentchat.orchestrator.run.run_attempt import announce_end, announce_pause, run_attempt
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.starting.run_slots import NoSlotYet
-from agentchat.orchestrator.starting.take_lease import LeaseHeld, start_run_in_one_statement, take_lease
-from agentchat.orchestrator.starting.wait_for_turn import start_run
+from agentchat.orchestrator.starting.run_slots import is_fresh
+from agentchat.orchestrator.starting.wait_for_turn import start_in_turn
 from agentchat.runtime import failpoints, logs, telemetry
-from agentchat.runtime.postgres import DatabaseUnavailable
 
-_LOST_SECONDS = 2.0
-_LEASED_SECONDS = (1.0, 1.0, 2.0, 2.0, 2.0)
-_LEASED_LATER_SECONDS = 15.0
-_EXPIRED_SECONDS = 3.0
-_EXPIRED_DELIVERIES = 25
-_SOON_DELIVERIES = 20
+T = TypeVar("T")
 
 
 class Inbox:
@@ -78,25 +84,24 @@ class Inbox:
                 self._services.register.remove(received)
 
     async def _work(self, received: ReceivedRequest) -> None:
-        started = await start_run_in_one_statement(self._services, received, self._clock)
-        await self._finish(started or await take_lease(self._services, received))
-        failpoints.reach("orchestrator-before-ack")
-        await received.delivery.ack()
-
-    async def _finish(self, leased: LeasedRequest) -> None:
+        services = self._services
+        started = await start_at_once(services, received, self._clock)
+        leased = started or await take_lease(services, received)
         self._clock = leased.clock
-        outcome = leased if isinstance(leased, StartedAttempt) else await start_run(self._services, leased)
+        outcome = started or await start_in_turn(services, leased)
         match outcome:
             case Rejected():
-                await refuse(self._services, leased, outcome)
+                await refuse(services, leased, outcome)
             case AlreadyJoined():
-                await announce_joined(self._services, leased, outcome.trace_id)
+                await announce_joined(services, leased, outcome.trace_id)
             case StartedAttempt():
-                await run_attempt(self._services, outcome)
+                await run_attempt(services, outcome)
             case EndedRun():
-                await announce_end(self._services, outcome)
+                await announce_end(services, outcome)
             case PausedRun():
-                await announce_pause(self._services, outcome)
+                await announce_pause(services, outcome)
+        failpoints.reach("orchestrator-before-ack")
+        await received.delivery.ack()
 
     async def _move_to_dead_letters(self, delivery: QueueDelivery, reason: str) -> None:
         logs.get_logger("inbox").error("request_undecodable", reason=reason)
@@ -115,61 +120,143 @@ def _decode_request(data: bytes) -> ChatRequested:
     return request
 
 
-async def put_back(services: WorkerServices, received: ReceivedRequest, error: Exception) -> None:
-    """Put a request whose handling has raised back in the queue, after a delay that fits the error."""
-    deliveries = received.delivery.attempt
-    match error:
-        case LeaseHeld():
-            await received.delivery.nak(await _get_delay_while_leased(services, received))
-        case Interrupted():
-            seconds = 0.0 if error.reason == "shutdown" else _LOST_SECONDS
-            await _put_back(services, received, error.reason, seconds)
-        case NoSlotYet():
-            await _put_back(services, received, "no_slot", _LOST_SECONDS)
-        case VersionConflict() | WaiterLost():
-            await _put_back(services, received, "lost", _LOST_SECONDS)
-        case UnknownEvent():
-            seconds = _get_delay_for_newer_release(services, deliveries)
-            await _put_back(services, received, str(error), seconds)
-        case DatabaseUnavailable() | UnreadableEvent():
-            seconds = _get_delay_while_unavailable(services, deliveries)
-            await _put_back(services, received, str(error), seconds)
-        case _:
-            logs.get_logger("inbox").error("request_broke", exc_info=error)
-            await _put_back(services, received, "broke", _get_delay_while_unavailable(services, deliveries))
+async def start_at_once(
+    services: WorkerServices, received: ReceivedRequest, clock: RunClock | None
+) -> StartedAttempt | None:
+    """Take the lease and append the run's first events in one statement (the fast path).
 
+    Only for the first delivery of a request whose agent and conversation this worker has cached; the
+    statement verifies both. Returns None, with nothing stored, if the fast path does not apply; `take_lease`
+    then reads what is missing. A cancellation that arrives later interrupts the run. `clock` is Postgres'
+    time as measured by the previous run, or None.
 
-async def _put_back(services: WorkerServices, received: ReceivedRequest, reason: str, seconds: float) -> None:
-    """Release the lease and have the request delivered again. The next worker continues from the log."""
-    logs.get_logger("inbox").info("request_put_back", reason=reason)
-    stage = services.register.stage_of(received)
-    if isinstance(stage, LeasedRequest):
-        await release(services, stage)
-    await received.delivery.nak(seconds)
-
-
-async def _get_delay_while_leased(services: WorkerServices, received: ReceivedRequest) -> float:
-    """Return the seconds until a request whose lease is held is delivered again.
-
-    Soon at first, since the holder may have died; then slowly enough that a ten-minute run takes fewer than
-    the 50 deliveries of a message. A lease that has expired is retried soon, unless Postgres keeps failing.
+    Raises:
+        DatabaseUnavailable, UnstorableEvent
     """
-    deliveries = received.delivery.attempt
-    if deliveries <= len(_LEASED_SECONDS):
-        return _LEASED_SECONDS[deliveries - 1]
+    request = received.request
+    agent = services.agents.get_cached(request.account_id, request.agent_id)
+    conversation = _get_cached_conversation(services, request)
+    if agent is None or conversation is None or clock is None or not _is_first_and_in_time(received, clock):
+        return None
+    if services.bus.traces.is_known_cancelled(request.trace_id) is not False:
+        return None
+    if list_missing_variables(agent.variables, request.context) or request.client_tools:
+        return None  # `decide_request` may refuse it
+    now, facts = clock.now(), build_agent_facts(agent)
+    opening = open_turn(conversation, request, facts, now=now, expired=False, worker=services.leases.worker)
+    if not isinstance(opening, StartRun):
+        return None
+    change = services.leases.plan_acquisition(request.trace_id)
+    failpoints.reach("orchestrator-before-begin")
+    begun = await services.store.append_start(
+        conversation, opening.events, change, RunStart(now, agent.facts)
+    )
+    if begun is None:
+        return None
+    failpoints.reach("orchestrator-begun")
+    # The statement's time may be too old: this process may have been suspended since.
+    lease = services.leases.confirm_acquisition(change, max(clock.now(), begun[1]))
+    found = FoundContext(conversation=conversation, first_in_line=True, agent=agent)
+    leased = _keep_from_others(services, received.to_leased(lease, RunClock(lease.now), found))
+    return services.register.enter(leased.to_started(begun[0], agent))
+
+
+def _get_cached_conversation(services: WorkerServices, request: ChatRequested) -> Conversation | None:
+    if request.new_conversation:
+        return Conversation(conversation_id=request.conversation_id)
+    return services.store.get_cached(request.conversation_id)
+
+
+def _is_first_and_in_time(received: ReceivedRequest, clock: RunClock) -> bool:
+    """Return True if the request asks for the current agent, still has its slot and is delivered first."""
+    return (
+        received.request.attempt == 1
+        and received.request.agent_version is None
+        and is_fresh(received, clock)
+        and clock.seconds_since(received.request.deadline) <= 0
+    )
+
+
+async def take_lease(services: WorkerServices, received: ReceivedRequest) -> LeasedRequest:
+    """Take the lease, and load the conversation and the agent at the same time.
+
+    The conversation may be stale, since it is read before the lease is held: the append verifies its version.
+
+    Raises:
+        LeaseHeld, DatabaseUnavailable
+    """
+    request = received.request
+    lease, agent, cancelled, read = await asyncio.gather(
+        _lease_and_clock(services, request.trace_id),
+        _load_agent(services, request),
+        is_cancelled(services.bus.traces, request.trace_id),
+        _load_conversation_and_place(services, received),
+        return_exceptions=True,
+    )
+    held = _raise_or_return(lease)
     try:
-        held = await services.leases.has_live_lease(received.request.trace_id)
-    except DatabaseUnavailable:
-        held = True
-    return _LEASED_LATER_SECONDS if held or deliveries > _EXPIRED_DELIVERIES else _EXPIRED_SECONDS
+        conversation, first_in_line = _raise_or_return(read)
+        found = FoundContext(
+            conversation=conversation, first_in_line=first_in_line, agent=_raise_or_return(agent)
+        )
+        if _raise_or_return(cancelled):
+            received.interruption.interrupt("cancelled")
+    except Exception:
+        if held is not None:
+            await release_lease(services, request.trace_id, held[0])
+        raise
+    if held is None:
+        raise LeaseHeld(request.trace_id)
+    return _keep_from_others(services, received.to_leased(*held, found))
 
 
-def _get_delay_for_newer_release(services: WorkerServices, deliveries: int) -> float:
-    """Retry soon at first: during an upgrade, a worker of the newer release may get the next delivery."""
-    seconds = services.timings.put_back_seconds
-    return seconds[0] if deliveries <= _SOON_DELIVERIES else seconds[-1]
+def _keep_from_others(services: WorkerServices, leased: LeasedRequest) -> LeasedRequest:
+    """Register the request as this worker's, and request the list of its agent's tools."""
+    services.register.enter(leased)
+    services.register.supersede(leased)
+    failpoints.reach("orchestrator-leased")
+    if leased.found.agent is not None:
+        services.listings.fetch(leased.found.agent)
+    return leased
 
 
-def _get_delay_while_unavailable(services: WorkerServices, deliveries: int) -> float:
-    seconds = services.timings.put_back_seconds
-    return seconds[min(deliveries, len(seconds)) - 1]
+async def _lease_and_clock(services: WorkerServices, trace_id: str) -> tuple[Lease, RunClock] | None:
+    """Return the lease and a clock that starts with it, or None if the lease is held."""
+    lease = await services.leases.acquire(trace_id)
+    return None if lease is None else (lease, RunClock(lease.now))
+
+
+async def _load_agent(services: WorkerServices, request: ChatRequested) -> AgentConfig | None:
+    if request.agent_version is None:
+        return await services.agents.load_current(
+            request.account_id, request.agent_id, request.conversation_id
+        )
+    return await services.agents.load_version(request.account_id, request.agent_id, request.agent_version)
+
+
+async def _load_conversation_and_place(
+    services: WorkerServices, received: ReceivedRequest
+) -> tuple[Conversation | UnreadableEvent, bool]:
+    """Load the conversation, and True if no other request waits for it. A new one is empty."""
+    request = received.request
+    if request.new_conversation and request.attempt == 1 and received.delivery.attempt == 1:
+        return Conversation(conversation_id=request.conversation_id), True
+    return await asyncio.gather(
+        _load_conversation(services, request.conversation_id),
+        services.line.is_first(request.conversation_id, request.trace_id),
+    )
+
+
+async def _load_conversation(
+    services: WorkerServices, conversation_id: str
+) -> Conversation | UnreadableEvent:
+    try:
+        return await services.store.load(conversation_id)
+    except UnreadableEvent as error:
+        return error
+
+
+def _raise_or_return(outcome: T | BaseException) -> T:
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome

@@ -29,8 +29,8 @@ from agentchat.orchestrator.run.interruption import Interruption
 from agentchat.orchestrator.run.model_files import ModelFiles
 from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.perform_step import Performer
+from agentchat.orchestrator.run.run_attempt import run_turn
 from agentchat.orchestrator.run.run_clock import RunClock
-from agentchat.orchestrator.run.turn_loop import run_turn
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 

@@ -1,6 +1,6 @@
 """Replay a recorded run with another version, model or prompt of an agent (`chat.replay.what_if`).
 
-The turn is `turn_loop`'s and the model is called as for any run; the conversation is kept in memory, and
+The turn loop is `run_turn`, and the model is called as for any run; the conversation is kept in memory, and
 tools and sources come from the record (`orchestrator.rerun`). Nothing is appended, published or counted.
 """
 

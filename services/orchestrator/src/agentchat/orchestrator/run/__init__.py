@@ -1,8 +1,8 @@
 """One attempt at a run, from its first frame to its end.
 
-- `run_attempt`: begins, takes the turn, ends; `turn_loop`: the turn; `perform_step`: each step of it
+- `run_attempt`: begins, runs the turn loop, ends; `perform_step`: each step of the loop
 - `compact_history`: summaries of earlier runs; `retrieval`: the search step
 - `channel`: the live frames, while the lease is live; `interrupted_text`: what earlier attempts have sent
 - `model_reply`: the model's replies
-- `run_log`: the append; `endings`: how an end is published; `interruption`: why a run stops early
+- `run_log`: the append; `interruption`: why a run stops early; `endings`: other ends
 """

@@ -1,8 +1,7 @@
-"""Publish the end of a run: release the account's slot and the lease first, then send the frame."""
+"""Answer requests that get no run here, end runs of other workers, and release slots and leases."""
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
 
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import events, frames, updates
@@ -10,36 +9,14 @@ from agentchat.conversations.aggregate.canonical_stream import get_changed_model
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.turn import Rejected
 from agentchat.conversations.leases.leases import Lease
-from agentchat.orchestrator.request_stages import EndedRun, LeasedRequest, PausedRun
+from agentchat.orchestrator.request_stages import LeasedRequest
 from agentchat.orchestrator.run.interrupted_text import read_sent_output
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.runtime import failpoints, logs
+from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 CANCELLED = updates.CANCELLED.message
-
-
-async def announce_end(services: WorkerServices, ended: EndedRun) -> None:
-    """Publish the end of a run: as the last frame of its attempt, or again after a redelivery."""
-    run = ended.run
-    await _release_slot_and_lease(services, ended, release_ended_run(services, ended.request.account_id, run))
-    failpoints.reach("orchestrator-before-completed")
-    if ended.channel is not None:
-        await ended.channel.send(build_end_frame(run))
-    else:
-        await services.bus.traces.publish_frame(run.trace_id, build_end_frame(run))
-
-
-async def announce_pause(services: WorkerServices, paused: PausedRun) -> None:
-    """Publish that a run waits for an approval, and release everything held for it."""
-    await _release_slot_and_lease(
-        services, paused, services.limiter.release(paused.request.account_id, paused.trace_id)
-    )
-    if paused.channel is not None:
-        await paused.channel.send(frames.Paused(seq=0, attempt=0))
-    else:
-        await services.bus.traces.publish_frame(paused.trace_id, frames.Paused(seq=0, attempt=0))
 
 
 async def refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejected) -> None:
@@ -54,9 +31,7 @@ async def refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejec
     logs.get_logger("inbox").info("request_refused", code=refusal.code)
     # First, since a redelivered request might start after its caller was refused.
     await leased.delivery.ack(at_once=True)
-    await _release_slot_and_lease(
-        services, leased, services.limiter.release(request.account_id, request.trace_id)
-    )
+    await release_slot_and_lease(services, leased)
     refused = frames.Refused(
         seq=0,
         attempt=request.attempt,
@@ -70,10 +45,7 @@ async def refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejec
 
 async def announce_joined(services: WorkerServices, leased: LeasedRequest, trace_id: str) -> None:
     """Publish that the request's message has joined the run `trace_id`, and release all held for it."""
-    request = leased.request
-    await _release_slot_and_lease(
-        services, leased, services.limiter.release(request.account_id, request.trace_id)
-    )
+    await release_slot_and_lease(services, leased)
     await publish_steered(services, leased, trace_id)
 
 
@@ -103,32 +75,25 @@ async def read_streamed_text(services: WorkerServices, run: Run, now: str) -> tu
 
 
 async def publish_end(services: WorkerServices, account_id: str, run: Run) -> None:
-    """Release the slot and publish the end of a run that no worker is working on."""
-    await release_ended_run(services, account_id, run)
+    """Release the slot and publish the end of a run that no worker is working on. Safe to repeat."""
+    assert run.ended_at is not None, "it has ended"
+    await services.limiter.release(account_id, run.trace_id, ended=True)
     await services.bus.traces.publish_frame(run.trace_id, build_end_frame(run))
 
 
-async def release_ended_run(services: WorkerServices, account_id: str, run: Run) -> None:
-    """Release the account's slot of a run that has ended in the log. Safe to repeat."""
-    assert run.ended_at is not None, "it has ended"
-    await services.limiter.release(account_id, run.trace_id, ended=True)
-
-
-async def _release_slot_and_lease(
-    services: WorkerServices, stage: LeasedRequest, freed: Coroutine[None, None, None]
+async def release_slot_and_lease(
+    services: WorkerServices, stage: LeasedRequest, *, ended: bool = False
 ) -> None:
-    """Release the account's slot and the lease. The slot is not renewed again."""
+    """Release the account's slot and the lease; `ended`: of a run that has ended in the log.
+
+    The slot is not renewed again.
+    """
     services.register.enter(stage.to_released())
+    freed = services.limiter.release(stage.request.account_id, stage.trace_id, ended=ended)
     if services.leases.is_holding(stage.trace_id, stage.lease):
         await asyncio.gather(freed, release_lease(services, stage.trace_id, stage.lease))
     else:  # usual case: the run's last append has released it
         await freed
-
-
-async def release(services: WorkerServices, stage: LeasedRequest) -> None:
-    """Release all that is held for the request, so that another worker can have it at once."""
-    services.register.enter(stage.to_released())
-    await release_lease(services, stage.trace_id, stage.lease)
 
 
 async def release_lease(services: WorkerServices, trace_id: str, lease: Lease) -> None:

@@ -1,15 +1,22 @@
-"""Run one attempt, from its first frame to the end of the run, a pause or a hand-over."""
+"""Run one attempt, from its first frame to the end of the run, a pause or a hand-over.
 
+Everything that happens in a run happens in its turn loop, `run_turn`.
+"""
+
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec.structs import replace
 from opentelemetry.trace import SpanKind
 
 from agentchat.bus.errors import BusUnavailable
-from agentchat.contracts import events
+from agentchat.contracts import events, frames
+from agentchat.contracts.ids import derive_reply_id
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.values import UnfinishedReply
 from agentchat.conversations.aggregate.busy_rules import find_interrupting
+from agentchat.conversations.aggregate.next_step import CallModel, conclude, decide_next_step
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.errors import VersionConflict
 from agentchat.directory.agent_config import AgentConfig, use_fallback
@@ -17,9 +24,10 @@ from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
-from agentchat.orchestrator.request_stages import StartedAttempt
+from agentchat.orchestrator.request_stages import EndedRun, PausedRun, StartedAttempt
 from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
-from agentchat.orchestrator.run.endings import announce_end, announce_pause
+from agentchat.orchestrator.run.compact_history import Compactor
+from agentchat.orchestrator.run.endings import build_end_frame, release_slot_and_lease
 from agentchat.orchestrator.run.fall_back import (
     AnsweringModel,
     ModelChanger,
@@ -27,13 +35,12 @@ from agentchat.orchestrator.run.fall_back import (
     leave_out_thinking,
 )
 from agentchat.orchestrator.run.interrupted_text import SentOutput, read_sent_output
-from agentchat.orchestrator.run.interruption import Interrupted, is_cancelled
+from agentchat.orchestrator.run.interruption import Interrupted, Interruption, is_cancelled
 from agentchat.orchestrator.run.model_files import ModelFiles
 from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_log import RunLog
-from agentchat.orchestrator.run.turn_loop import run_turn
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 from agentchat.orchestrator.tools.tool_calls import RunToolCalls
@@ -248,3 +255,63 @@ class RunAttempt:
 
     def _get_now(self) -> str:
         return self._opened.clock.now()
+
+
+async def run_turn(
+    performer: Performer, interruption: Interruption, stop: asyncio.Event, changer: ModelChanger | None = None
+) -> None:
+    """Run the turn loop: decide the next step, perform it, append its events, announce them.
+
+    A step is performed between two appends and may be interrupted at any moment; its events are stored at the
+    version it was performed for, or another worker has the run. Once `stop` is set, no further model call
+    starts. Without a `changer`, the run fails with its model.
+
+    Raises:
+        Interrupted, ModelFailure, ToolsUnavailable, and what `append` raises
+    """
+    log, compactor = performer.log, Compactor(performer, interruption)
+    if changer is not None:
+        await changer.skip_failing_model()
+    while step := decide_next_step(log.run):
+        if find_interrupting(log.run) is not None:
+            interruption.interrupt("cancelled")
+        if isinstance(step, CallModel):
+            if stop.is_set():
+                interruption.interrupt("shutdown")
+            if not any(each.blocks is not None for each in log.run.rounds):
+                await compactor.make_room()  # not within a run: its thinking is bound to what precedes it
+        try:
+            done = await interruption.run_unless_interrupted(partial(performer.perform, step))
+        except ModelFailure as failure:
+            if await compactor.retry_after_compaction(failure):
+                continue
+            if changer is not None and await changer.change_after(failure):
+                continue
+            raise
+        await log.append(done)
+        await performer.channel.announce(done)
+    # `perform_step` appends the end with the last reply; a worker that died may have stored the reply alone.
+    if end := conclude(log.run, message_id=derive_reply_id(log.run.trace_id), now=performer.clock.now()):
+        await log.append(end)
+
+
+async def announce_end(services: WorkerServices, ended: EndedRun) -> None:
+    """Release what is held for a run that has ended in the log, then publish its end.
+
+    As the last frame of its attempt, or again after a redelivery.
+    """
+    await release_slot_and_lease(services, ended, ended=True)
+    failpoints.reach("orchestrator-before-completed")
+    if ended.channel is not None:
+        await ended.channel.send(build_end_frame(ended.run))
+    else:
+        await services.bus.traces.publish_frame(ended.trace_id, build_end_frame(ended.run))
+
+
+async def announce_pause(services: WorkerServices, paused: PausedRun) -> None:
+    """Release what is held for a run that waits for an approval, then publish that."""
+    await release_slot_and_lease(services, paused)
+    if paused.channel is not None:
+        await paused.channel.send(frames.Paused(seq=0, attempt=0))
+    else:
+        await services.bus.traces.publish_frame(paused.trace_id, frames.Paused(seq=0, attempt=0))

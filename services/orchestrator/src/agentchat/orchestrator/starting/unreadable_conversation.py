@@ -19,7 +19,7 @@ from agentchat.runtime import logs
 
 _DELIVERIES = 3
 _UNKNOWN_DELIVERIES = 45
-"""Fewer than the 50 that a message has: about four minutes (`inbox._get_delay_for_newer_release`)."""
+"""Fewer than the 50 that a message has: about four minutes (`put_back._get_delay_for_newer_release`)."""
 
 
 async def decide_unreadable(

@@ -33,7 +33,7 @@ _FULL = "Too many messages are waiting for this conversation or others of the ac
 _NO_SLOT = "The account's concurrent runs were all in use when the message's turn came."
 
 
-async def start_run(
+async def start_in_turn(
     services: WorkerServices, leased: LeasedRequest
 ) -> StartedAttempt | EndedRun | PausedRun | AlreadyJoined | Rejected:
     """Append the run's first events, after waiting for the request's turn if the conversation is busy.
