@@ -25,6 +25,11 @@ _NONCE_BYTES = 12
 _HEAD_BYTES = len(_FORMAT) + _ID_BYTES + _NONCE_BYTES
 
 
+def load_ciphers() -> None:
+    """Let OpenSSL load what sealing needs: 2 MiB, which the forks of `ops.fork_server` then share."""
+    Sealer(bytes(KEY_BYTES))
+
+
 class Sealer:
     """Seals values under one key, and opens those sealed under it or under previous keys."""
 

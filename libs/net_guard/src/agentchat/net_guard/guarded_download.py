@@ -1,12 +1,16 @@
 """Download a file from a URL that a customer names, from permitted addresses only."""
 
-import ssl
 from collections.abc import AsyncGenerator
 
 import aiohttp
 from yarl import URL
 
-from agentchat.net_guard.guarded_session import check_request, is_compressed, open_session
+from agentchat.net_guard.guarded_session import (
+    check_request,
+    get_tls_context,
+    is_compressed,
+    open_session,
+)
 from agentchat.net_guard.ssrf_guard import AddressRefused, Guard, Unresolved
 
 MAX_REDIRECTS = 3
@@ -23,7 +27,6 @@ class Downloader:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._tls = ssl.create_default_context()
 
     async def download(self, account_id: str, url: str) -> AsyncGenerator[bytes, None]:
         """Yield the bytes at a URL. Redirects are checked like the URL itself. Raises NotDownloaded.
@@ -32,7 +35,11 @@ class Downloader:
         """
         try:
             async with open_session(
-                self._tls, keepalive_seconds=0, timeout=_TIMEOUT, guard=self._guard, account_id=account_id
+                get_tls_context(),
+                keepalive_seconds=0,
+                timeout=_TIMEOUT,
+                guard=self._guard,
+                account_id=account_id,
             ) as session:
                 async for chunk in self._follow(session, URL(url)):
                     yield chunk

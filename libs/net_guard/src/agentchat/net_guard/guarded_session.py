@@ -1,6 +1,7 @@
 """Open aiohttp sessions to other people's servers, which connect only to permitted addresses."""
 
 import contextlib
+import functools
 import ipaddress
 import socket
 import ssl
@@ -12,6 +13,18 @@ from yarl import URL
 
 from agentchat.net_guard.permitted_addresses import resolve_permitted
 from agentchat.net_guard.ssrf_guard import Guard
+
+
+@functools.cache
+def get_tls_context() -> ssl.SSLContext:
+    """Return the context that trusts the system's authorities, or those of SSL_CERT_FILE and SSL_CERT_DIR.
+
+    All clients of a process share it, and so do the forks of `ops.fork_server`: it takes 0.8 MiB and 27 ms.
+    It is not strict about RFC 5280 (Python's default from 3.13 on), as companies' own authorities are not.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_default_certs()
+    return context
 
 
 def open_session(

@@ -28,6 +28,10 @@ PRELOADED = (
     "agentchat.model_demo.app:build",
     "agentchat.runtime.telemetry",
     "agentchat.runtime.worker",
+    "agentchat.directory.secrets:load_ciphers",
+    "agentchat.net_guard.guarded_session:get_tls_context",
+    "anyio._backends._asyncio",
+    "encodings.idna",
     "httpcore2",
     "litestar.plugins.attrs",
     "litestar.plugins.pydantic",
@@ -36,12 +40,15 @@ PRELOADED = (
     "uvicorn.protocols.http.h11_impl",
     "uvloop",
 )
-"""What forks share: modules to import, and a function whose call makes Litestar import and cache its parts.
+"""What forks share: modules to import, and functions whose call makes Litestar and OpenSSL load their parts.
 
 This is done before the first fork. What fails is left to the service that needs it, which logs it.
 """
 
-_INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
+_INHERITED = (
+    *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
 """The server's environment, which stays in the memory of each fork: no secrets."""
 
 

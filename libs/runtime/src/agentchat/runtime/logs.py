@@ -49,7 +49,8 @@ def configure(service: str, level: str = "info", stream: TextIO | None = None) -
     )
     root = logging.getLogger()
     root.handlers[:] = [_Forward()]
-    root.setLevel(max(number, logging.WARNING))
+    if root.level != max(number, logging.WARNING):  # it would touch each logger, which forks share: 1.2 MiB
+        root.setLevel(max(number, logging.WARNING))
 
 
 def get_logger(name: str | None = None) -> BoundLogger:

@@ -5,7 +5,6 @@ needs a pause. Rows come from `webhooks.delivery_projection`; run by `projector.
 """
 
 import asyncio
-import ssl
 import time
 from collections.abc import Collection, Iterator, Sequence
 
@@ -13,6 +12,7 @@ from agentchat.contracts.webhooks import DeliveryStatus
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
+from agentchat.net_guard.guarded_session import get_tls_context
 from agentchat.runtime import metrics
 from agentchat.runtime.logs import bind_context, get_logger
 from agentchat.runtime.loops import retry, wait_for_event
@@ -68,7 +68,6 @@ class DeliverySender:
         self._sealer = sealer
         self._guard = guard
         self._name = name
-        self._tls = ssl.create_default_context()
         self._clock = Clock()
         self._wake = asyncio.Event()
         self._batches: dict[str, tuple[asyncio.Task[None], EndpointBatch]] = {}
@@ -121,7 +120,7 @@ class DeliverySender:
         return bool(found)
 
     def _create_sender(self, endpoint: DueEndpoint) -> WebhookSender:
-        return WebhookSender(self._guard, self._tls, self._clock, endpoint.account_id)
+        return WebhookSender(self._guard, get_tls_context(), self._clock, endpoint.account_id)
 
     async def _send(self, batch: "EndpointBatch") -> None:
         endpoint_id = batch.endpoint.id

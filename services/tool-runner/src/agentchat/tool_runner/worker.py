@@ -5,7 +5,6 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 
-import httpx2
 from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
@@ -16,6 +15,7 @@ from agentchat.directory.tool_authorizations import LOCKED_SECONDS
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard
+from agentchat.net_guard.guarded_session import get_tls_context
 from agentchat.runtime import logs, telemetry
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.loops import repeat
@@ -152,7 +152,7 @@ async def _open_authorizations(
 
     A connection is held while an authorization server answers.
     """
-    http = AuthorizationHttp(guard, httpx2.create_ssl_context())
+    http = AuthorizationHttp(guard, get_tls_context())
     async with open_pool(
         settings.database_url,
         min_size=0,
@@ -167,7 +167,7 @@ async def _open_authorizations(
 
 @contextlib.asynccontextmanager
 async def _open_servers(guard: Guard, authorizations: Authorizations) -> AsyncIterator[ServerPool]:
-    servers = ServerPool(guard, httpx2.create_ssl_context(), authorizations)
+    servers = ServerPool(guard, get_tls_context(), authorizations)
     try:
         yield servers
     finally:

@@ -18,7 +18,7 @@ import httpx2
 
 from agentchat.contracts.timings import CHECK_SECONDS
 from agentchat.net_guard import AddressRefused, Guard
-from agentchat.net_guard.guarded_session import is_compressed, open_session
+from agentchat.net_guard.guarded_session import get_tls_context, is_compressed, open_session
 from agentchat.orchestrator.models import port
 from agentchat.orchestrator.models.aiohttp_client import ANSWER, AioHttpClient
 from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, ModelReply
@@ -103,8 +103,9 @@ class ProviderModel(ABC, Generic[SdkClient]):
     ) -> None:
         for name in self.environment:
             os.environ.pop(name, None)
-        tls = httpx2.create_ssl_context()
-        session = partial(open_session, tls, keepalive_seconds=_KEEPALIVE_SECONDS, timeout=_TIMEOUT)
+        session = partial(
+            open_session, get_tls_context(), keepalive_seconds=_KEEPALIVE_SECONDS, timeout=_TIMEOUT
+        )
         self._unguarded = AioHttpClient(session(), None)
         self._guarded = AioHttpClient(session(guard=guard), guard)
         self._clients: BoundedMap[Credentials, SdkClient] = BoundedMap(_DESTINATIONS)
