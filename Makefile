@@ -27,7 +27,7 @@ $(RUNNABLE): $(PINS)
 # The port is checked before anything is installed. Without AGENTCHAT_PORT a free port is taken if 8080 is in use.
 # Developers' tools are installed by the first target that needs them, and stay.
 run: ## start the whole system on embedded servers (Ctrl-C stops it)
-	@$(PYTHON) libs/ops/src/agentchat/ops/ports.py
+	@$(PYTHON) libs/ops/src/agentchat/ops/free_ports.py
 	@$(MAKE) -s $(or $(wildcard $(READY)),$(RUNNABLE))
 	@exec $(BIN)/agentchat up
 

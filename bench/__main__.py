@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 
 from agentchat.ops.errors import StackError
-from agentchat.runtime.web import raise_open_files
+from agentchat.runtime.uvicorn_server import raise_open_files
 from bench import processes
 from bench.load import Loaded, run
 from bench.processes import ROOT, Started, start_upstream

@@ -18,7 +18,7 @@ import msgspec
 import uvloop
 
 from agentchat.ops.errors import StackError
-from agentchat.runtime.web import raise_open_files
+from agentchat.runtime.uvicorn_server import raise_open_files
 from bench.processes import ROOT
 from bench.upstream import DELTA, LENGTH
 

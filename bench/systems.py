@@ -13,11 +13,11 @@ from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.store import open_store
 from agentchat.directory.agent_config import McpServer
-from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agent_validation import AgentDraft
 from agentchat.directory.secrets import Sealer
-from agentchat.ops import demo, folder_secrets, record
-from agentchat.ops.folder import RunFolder
+from agentchat.ops import demo, folder_secrets, process_record
 from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.settings import UpSettings
 from agentchat.ops.stack import describe_servers
 from agentchat.ops.stack_report import QuietReport
@@ -48,7 +48,7 @@ class Service:
     @property
     def pids(self) -> Pids:
         """The processes as they are now."""
-        kept = record.read(self._stack.folder.processes)
+        kept = process_record.read(self._stack.folder.processes)
         assert kept is not None, "a stack that runs keeps its record"
         started = {entry.name: entry.pid for entry in kept.processes if entry.pid is not None}
         return {**started, "up": kept.pid}
@@ -151,7 +151,7 @@ async def run_baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
         servers = describe_servers(folder, Secrets().servers_key, settings)
         async with Supervisor(folder, servers.processes, QuietReport()) as supervisor:
             await supervisor.wait_up(60.0)
-            kept = record.read(folder.processes)
+            kept = process_record.read(folder.processes)
             entry = kept.find("postgres") if kept else None
             assert entry is not None
             assert entry.pid is not None

@@ -25,8 +25,8 @@ from agentchat.conversations.event_store.store import ConversationStore, open_st
 from agentchat.ops.prepare import migrate
 from agentchat.ops.service_processes import Servers
 from agentchat.ops.settings import ProcessCounts
-from agentchat.runtime.cancellation import repair_wait_for
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection, open_pool
+from agentchat.runtime.task_cancellation import repair_wait_for
 from tests.bus.nats_server import NatsServer, render_accounts
 from tests.harness import RunningStack, embedded_servers, new_database, running_stack, temporary_folder
 from tests.system.collector import Collector, collector

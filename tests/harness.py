@@ -16,14 +16,14 @@ import msgspec
 import psycopg
 
 from agentchat.bus.nats_users import PROVISIONER
-from agentchat.ops import environment, folder_secrets, record
-from agentchat.ops.environment import Environment
+from agentchat.ops import demo_env, folder_secrets, process_record
+from agentchat.ops.demo_env import Environment
 from agentchat.ops.errors import NotRunningError, StartError
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
 from agentchat.ops.probes import NOT_READY
 from agentchat.ops.process import wrap_command
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers import nats
 from agentchat.ops.service_processes import Servers
 from agentchat.ops.settings import ProcessCounts
@@ -98,7 +98,7 @@ class RunningStack:
     @property
     def environment(self) -> Environment:
         """Addresses, keys and ids. Raises NotRunningError before it is up."""
-        return environment.load(self.folder)
+        return demo_env.load(self.folder)
 
     @property
     def provisioner_url(self) -> str:
@@ -109,7 +109,7 @@ class RunningStack:
 
     def names(self) -> tuple[str, ...]:
         """Every process, servers too: gateway-1, ..., postgres."""
-        kept = record.read(self.folder.processes)
+        kept = process_record.read(self.folder.processes)
         return tuple(entry.name for entry in kept.processes if entry.probe) if kept else ()
 
     def pid(self, name: str) -> int:
@@ -148,7 +148,7 @@ class RunningStack:
             async with asyncio.timeout(seconds):
                 while self._up.poll() is None:
                     with contextlib.suppress(NotRunningError):
-                        environment.load(self.folder)
+                        demo_env.load(self.folder)
                         return
                     await asyncio.sleep(0.05)
         lines = "\n".join(read_last_lines(self.log))
@@ -175,8 +175,8 @@ class RunningStack:
             self._up.kill()
             return await self.wait_end()
 
-    def _entry(self, name: str) -> record.Entry:
-        kept = record.read(self.folder.processes)
+    def _entry(self, name: str) -> process_record.Entry:
+        kept = process_record.read(self.folder.processes)
         entry = kept.find(name) if kept else None
         if entry is None:
             raise NotRunningError(f"no process {name} in {self.folder.path}")

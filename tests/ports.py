@@ -1,5 +1,5 @@
 """Loopback ports for servers that tests start."""
 
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
 
 __all__ = ["find_free_port"]

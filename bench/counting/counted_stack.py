@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import msgspec
 import psutil
 
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import LOOPBACK, find_free_port
+from agentchat.ops.free_ports import LOOPBACK, find_free_port
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers import valkey
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor

@@ -42,7 +42,7 @@ from agentchat.directory.agent_config import (
     unseal_provider_key,
     use_fallback,
 )
-from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agent_validation import AgentChanges
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
 from agentchat.runtime.postgres import Pool

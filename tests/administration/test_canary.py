@@ -19,7 +19,7 @@ from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import feedback_table, runs_table, tools_table
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.directory.agent_config import load_agent
-from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agent_validation import AgentChanges
 from agentchat.directory.canary_split import choose_version
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.runtime.prices import Price, Prices

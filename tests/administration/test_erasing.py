@@ -21,7 +21,7 @@ from agentchat.conversations.event_store.store import ConversationStore, open_st
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.read_model_follower import Follower
-from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agent_validation import AgentChanges
 from agentchat.projector.deletion_step import CONVERSATIONS_AT_ONCE, DeletionStep
 from agentchat.projector.retention_step import RetentionStep
 from agentchat.runtime.postgres import Pool, acquire_connection

@@ -15,7 +15,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import ids, messages, wire
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 

@@ -18,8 +18,8 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import messages, subjects
 from agentchat.ops import credentials
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers import nats as server
 from agentchat.ops.servers import valkey
 from agentchat.ops.servers.server_files import find_nats_server, find_settings_file

@@ -10,7 +10,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import ids, messages, subjects, wire
 from agentchat.contracts.timings import ACK_WAIT_SECONDS
-from agentchat.runtime.readiness import ReadinessFlag
+from agentchat.runtime.readiness_flag import ReadinessFlag
 from tests.bus.nats_server import NatsServer
 from tests.bus.queue_state import wait_until_nobody_pulls
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from agentchat.contracts import subjects
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
-from agentchat.ops.environment import Environment
+from agentchat.ops.demo_env import Environment
 from tests.chaos.load import Access
 from tests.chaos.model_log import provider_key
 from tests.chaos.records import Event, Final

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 import httpx
 import msgspec
 
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import LOOPBACK, find_free_port
+from agentchat.ops.free_ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe
 from agentchat.ops.process import Process
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers import nats
 
 META = "the cluster"

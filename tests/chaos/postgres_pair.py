@@ -16,11 +16,11 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from agentchat.ops.errors import StackError
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import derive_password
-from agentchat.ops.ports import LOOPBACK, find_free_port
+from agentchat.ops.free_ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import TcpProbe
 from agentchat.ops.process import Process, run_command
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers.postgres_server import (
     BACKUP,
     DATABASE,

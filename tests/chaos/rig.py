@@ -11,11 +11,11 @@ import httpx
 import msgspec
 
 from agentchat.ops import folder_secrets
-from agentchat.ops.environment import Environment
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import LOOPBACK, find_free_port
+from agentchat.ops.demo_env import Environment
+from agentchat.ops.free_ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe, TcpProbe
 from agentchat.ops.process import Process
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import describe_stack
 from tests.chaos.load import Access

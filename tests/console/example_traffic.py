@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from agentchat.ops import demo
-from agentchat.ops.environment import Environment
+from agentchat.ops.demo_env import Environment
 from tests.system.calling import Caller
 
 _TOOLS = ("get_order", "search_products", "get_product", "cancel_order", "get_customer")

@@ -11,7 +11,7 @@ from agentchat.console.frame.schema_forms import RefusedForm, SchemaForm, build_
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.directory.agent_config import McpServer
-from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agent_validation import AgentChanges
 
 TEXT, NUMBER, FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 MAYBE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}

@@ -9,9 +9,9 @@ import msgspec
 
 from agentchat.contracts import events, ids
 from agentchat.contracts.values import Form
+from agentchat.conversations.conversation_export import EndLine, EventLine, FileHeader
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.conversations.export import EndLine, EventLine, FileHeader
 from tests.conversations.given import AT, trace
 
 FOLDER = Path(__file__).parents[1] / "histories"

@@ -9,7 +9,6 @@ from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.database import read_server_time
 from agentchat.conversations.erasures import (
     PROJECTION,
     Erasure,
@@ -21,6 +20,7 @@ from agentchat.conversations.erasures import (
 from agentchat.conversations.errors import UnreadableEvent, VersionConflict
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.queries.find_approvals import find_approval
 from agentchat.conversations.queries.find_by_history import find_continued

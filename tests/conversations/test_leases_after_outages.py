@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from agentchat.conversations.leases.availability import record_availability
+from agentchat.conversations.leases.database_availability import record_availability
 from agentchat.conversations.leases.leases import Leases
 from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 from tests.conversations.given import trace

@@ -2,8 +2,8 @@
 
 import psycopg
 
-from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import log
+from agentchat.conversations.postgres_sessions import load_statements
 
 _READ = load_statements(log.__file__)["read"]
 _ROWS, _PAGES_PER_ROW = 500, 8

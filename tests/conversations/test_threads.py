@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts.events import MessageSaved
 from agentchat.conversations.aggregate.conversation import Conversation, fold
-from agentchat.conversations.application import DATABASE_URL, ConversationLog, PastConversation
+from agentchat.conversations.eventsourcing_application import DATABASE_URL, ConversationLog, PastConversation
 from agentchat.conversations.queries import threads
 from agentchat.conversations.queries.time_travel import VersionOrTime, parse_version_or_time
 from tests.conversations import recorded

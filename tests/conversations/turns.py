@@ -6,9 +6,9 @@ from typing import LiteralString
 
 import psycopg
 
-from agentchat.conversations.database import APPENDS_UNDER_WAY, CONVERSATION_LOCKS
 from agentchat.conversations.event_store.append_statement import AppendItem, build_parameters, build_statement
 from agentchat.conversations.event_store.mapper import build_row, find_account
+from agentchat.conversations.postgres_sessions import APPENDS_UNDER_WAY, CONVERSATION_LOCKS
 
 Fact = tuple[str, bytes]
 EVENT: Fact = ("a.v1", b"{}")

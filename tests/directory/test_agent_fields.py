@@ -8,7 +8,7 @@ from msgspec import UnsetType
 
 from agentchat.administration.admin_values import Agent, ServerBody
 from agentchat.directory.agent_config import McpServer
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "agents.md"
 

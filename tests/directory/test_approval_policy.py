@@ -7,7 +7,7 @@ import pytest
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import McpServer
-from agentchat.directory.agent_draft import AgentDraft, validate_draft
+from agentchat.directory.agent_validation import AgentDraft, validate_draft
 from agentchat.directory.approval_policy import ApprovalPolicy, ApprovalRules, ToolFilter, needs_approval
 
 

@@ -11,7 +11,7 @@ from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.administration.key_values import KeyChanges, KeyRotation, NewKey
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.directory.agent_config import Retrieval
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.api_keys import Callers, KeyUseRecorder
 from agentchat.directory.migrations import migrate
 from agentchat.directory.plans import Plan

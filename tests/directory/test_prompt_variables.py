@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.directory.agent_draft import AgentDraft, validate_draft
+from agentchat.directory.agent_validation import AgentDraft, validate_draft
 from agentchat.directory.prompt_variables import list_missing_variables, render_prompt
 
 AT = "2026-11-28T23:30:00.000000Z"

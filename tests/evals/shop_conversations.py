@@ -14,7 +14,7 @@ from agentchat.evals.case_reader import CaseReader, load_suite_agent
 from agentchat.evals.cases import write_cases
 from agentchat.evals.suite import CASES, SETTINGS, Suite, read_suite, write_agent, write_file
 from agentchat.ops import demo
-from agentchat.ops.environment import Environment
+from agentchat.ops.demo_env import Environment
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack

@@ -18,7 +18,7 @@ from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
 from agentchat.administration.key_values import NewKey
 from agentchat.bus.bus import Bus
-from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agent_validation import AgentDraft
 from agentchat.runtime.postgres import Pool, acquire_connection, open_pool
 from tests.administrator import SEALER, administrator
 from tests.gateway.admin import TOKEN, AdminClient

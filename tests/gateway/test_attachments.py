@@ -11,7 +11,7 @@ import pytest
 from agentchat.administration.admin_versions import create_agent
 from agentchat.contracts import ids
 from agentchat.contracts.ownership import Owner
-from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agent_validation import AgentDraft
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.runtime.postgres import Pool, acquire_connection

@@ -11,7 +11,7 @@ from agentchat.administration import admin_accounts, admin_keys
 from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.key_values import KeyRotation, NewKey
 from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE, WrongKeys
-from agentchat.runtime.peers import find_peer, parse_networks
+from agentchat.runtime.client_address import find_peer, parse_networks
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.settings import SettingsError
 from tests.administrator import administrator

@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 
 from agentchat.limits import lua_scripts
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers import valkey
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor

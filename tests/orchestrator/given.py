@@ -23,7 +23,7 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.orchestrator.services import DEFAULT, Timings
 from agentchat.orchestrator.settings import Settings

@@ -16,7 +16,7 @@ from agentchat.contracts.timings import LEASE_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
-from agentchat.conversations.leases.availability import record_availability
+from agentchat.conversations.leases.database_availability import record_availability
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.projections import approvals_table, runs_table
 from agentchat.conversations.projections.rebuild_read_models import rebuild

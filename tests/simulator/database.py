@@ -14,7 +14,7 @@ from agentchat.conversations.event_store import log as log_module
 from agentchat.conversations.event_store.append_statement import AppendItem
 from agentchat.conversations.event_store.log import Log, LogEntry
 from agentchat.conversations.event_store.writer import APPEND_SECONDS
-from agentchat.conversations.leases import availability
+from agentchat.conversations.leases import database_availability
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable
 from tests.simulator.model import ACCOUNT
 from tests.simulator.postgres import ENDS, Postgres, Row
@@ -48,7 +48,7 @@ class _Connection:
         if meaning is None:
             raise AssertionError(f"the simulator does not know this statement: {statement!r}")
 
-        if statement is availability._NOTE and pool.process.alive and pool.process.postgres.up:
+        if statement is database_availability._NOTE and pool.process.alive and pool.process.postgres.up:
             meaning(**parameters)  # each second in three processes, and nothing hangs on when: no call
             return _Cursor([])
 
@@ -112,7 +112,7 @@ class SimSession:
 
 @contextlib.asynccontextmanager
 async def open_session(pool: SimPool, _name: str) -> AsyncIterator[SimSession]:
-    """As `conversations.database.open_session`; the pool stands for the URL."""
+    """As `conversations.postgres_sessions.open_session`; the pool stands for the URL."""
     session = SimSession(pool)
     try:
         yield session
@@ -121,7 +121,7 @@ async def open_session(pool: SimPool, _name: str) -> AsyncIterator[SimSession]:
 
 
 async def listen(session: SimSession, _channel: str) -> None:
-    """As `conversations.database.listen`."""
+    """As `conversations.postgres_sessions.listen`."""
     pool = session._pool
     await pool.process.call(
         pool.process.postgres,
@@ -133,7 +133,7 @@ async def listen(session: SimSession, _channel: str) -> None:
 
 
 async def notifications(session: SimSession, *, seconds: float) -> list[str]:
-    """As `conversations.database.notifications`."""
+    """As `conversations.postgres_sessions.notifications`."""
     return await session.take(seconds)
 
 

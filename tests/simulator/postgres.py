@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from agentchat.contracts import events
 from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from agentchat.conversations import database
+from agentchat.conversations import postgres_sessions
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.append_statement import AppendItem, LeaseChange
 from agentchat.conversations.event_store.log import LogEntry
-from agentchat.conversations.leases import abandoned_runs, availability, leases, waiting_line
+from agentchat.conversations.leases import abandoned_runs, database_availability, leases, waiting_line
 from agentchat.directory import plans
 from agentchat.tool_runner import database_clock as tool_clock
 from agentchat.tool_runner import journal
@@ -65,10 +65,10 @@ class Postgres(Server):
             id(waiting_line._NOTIFY): self._notify,
             id(waiting_line._RENEW): self._renew_waiters,
             id(abandoned_runs._CLAIM): self._claim,
-            id(availability._NOTE): self._note,
+            id(database_availability._NOTE): self._note,
             id(journal._CLAIM): self._begin_call,
             id(journal._FIND): self._find_call,
-            id(database._SERVER_NOW): lambda: [(self.time(),)],
+            id(postgres_sessions._SERVER_NOW): lambda: [(self.time(),)],
             id(plans._PLAN_OF): lambda _account: [("pro", None, None, None, True, *[None] * 5)],
             id(tool_clock._NOW): lambda: [((_START + timedelta(seconds=world.now)).timestamp(),)],
         }

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import agentchat.contracts.ids
-import agentchat.conversations.database
+import agentchat.conversations.postgres_sessions
 import agentchat.runtime.logs
 import agentchat.runtime.postgres
 from tests.simulator import database
@@ -78,9 +78,9 @@ def substitute_modules() -> Iterator[None]:
     instead: dict[int, Any] = {
         id(real_time): _Time(_current),
         id(agentchat.contracts.ids.make_id): lambda: _current.world.new_id(),
-        id(agentchat.conversations.database.open_session): database.open_session,
-        id(agentchat.conversations.database.listen): database.listen,
-        id(agentchat.conversations.database.wait_for_notifications): database.notifications,
+        id(agentchat.conversations.postgres_sessions.open_session): database.open_session,
+        id(agentchat.conversations.postgres_sessions.listen): database.listen,
+        id(agentchat.conversations.postgres_sessions.wait_for_notifications): database.notifications,
         id(agentchat.runtime.postgres.acquire_connection): database.connection,
         id(agentchat.runtime.logs.get_logger): lambda _name=None: quiet,
         id(agentchat.runtime.logs.bind_context): lambda **_: contextlib.nullcontext(),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentchat.ops.folder import RunFolder
+from agentchat.ops.run_folder import RunFolder
 from tests.harness import temporary_folder
 
 

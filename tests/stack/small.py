@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
 from agentchat.ops.probes import HttpProbe
 from agentchat.ops.process import Process
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.stack_report import Report
 
 _ANSWER = """

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from agentchat.ops.folder import RunFolder
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.stack import describe_servers
 from agentchat.ops.stack_report import Report
 from agentchat.ops.supervisor import Supervisor

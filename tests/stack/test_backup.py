@@ -23,9 +23,9 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.migrations import migrate
 from agentchat.ops import folder_secrets
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import derive_password
 from agentchat.ops.replay.feed_command import refeed
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers.postgres_server import BACKUP
 from agentchat.ops.service_processes import Servers
 from agentchat.ops.stack import describe_servers

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from agentchat.ops import connections, folder_secrets, table_rights
+from agentchat.ops import connections, folder_secrets, table_grants
 from agentchat.ops.errors import SetupError
 from agentchat.ops.servers.postgres_server import LOGINS, OWNER, Cluster
 from agentchat.runtime.database_roles import ANALYST, OPERATOR, SERVICES, Service, get_role
@@ -90,11 +90,11 @@ def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int])
         tables_and_views = owner.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
         ).fetchall()
-        assert {name for (name,) in tables_and_views} == set(table_rights.TABLES)
+        assert {name for (name,) in tables_and_views} == set(table_grants.TABLES)
     for service in SERVICES:
         url = act_as(server.url(port, get_role(service)), service)
-        readable = {table for table in table_rights.TABLES if _refusal(url, f"TABLE {table}") is None}
-        assert readable == {table for table, rights in table_rights.TABLES.items() if service in rights}
+        readable = {table for table in table_grants.TABLES if _refusal(url, f"TABLE {table}") is None}
+        assert readable == {table for table, rights in table_grants.TABLES.items() if service in rights}
 
 
 def test_security_definer_functions_belong_to_one_service(cluster: tuple[Cluster, int]) -> None:
@@ -111,14 +111,14 @@ def test_security_definer_functions_belong_to_one_service(cluster: tuple[Cluster
     assert dict(rows) == {
         "append_events": [get_role("orchestrator")],
         "remove_content": [get_role("projector")],
-        "settled_position": sorted(map(get_role, table_rights.READERS)),
+        "settled_position": sorted(map(get_role, table_grants.READERS)),
     }
 
 
 def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     refused = [
-        table for table in table_rights.TABLES if _refusal(server.url(port, OPERATOR), f"TABLE {table}")
+        table for table in table_grants.TABLES if _refusal(server.url(port, OPERATOR), f"TABLE {table}")
     ]
     assert refused == []
 
@@ -126,7 +126,7 @@ def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
 def test_an_analyst_reads_the_views_of_analytics_alone(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     url = server.url(port, ANALYST)
-    assert [table for table in table_rights.TABLES if _refusal(url, f"TABLE {table}") is None] == []
+    assert [table for table in table_grants.TABLES if _refusal(url, f"TABLE {table}") is None] == []
     with psycopg.connect(url, autocommit=True) as conn:
         assert conn.execute("SELECT count(*) >= 0 FROM analytics.runs").fetchone() == (True,)
         for setting, default in (("default_transaction_read_only", "on"), ("statement_timeout", "5min")):

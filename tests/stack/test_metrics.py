@@ -5,7 +5,7 @@ import asyncio
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from agentchat.ops.record import read
+from agentchat.ops.process_record import read
 from tests.harness import RunningStack
 
 

@@ -11,8 +11,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from agentchat.ops.errors import SetupError
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers.postgres_server import Cluster
 from agentchat.ops.stack_report import QuietReport
 from agentchat.ops.supervisor import Supervisor

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
 from agentchat.projector.sweeper import SWEEP_SECONDS
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.harness import RunningStack, start_stack

@@ -12,8 +12,8 @@ import psutil
 import psycopg
 import redis.asyncio
 
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import describe_stack
 from tests.harness import RunningStack

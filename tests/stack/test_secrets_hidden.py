@@ -9,13 +9,13 @@ import pytest
 from agentchat.administration.key_values import IssuedKey
 from agentchat.console.settings import ConsoleSettings
 from agentchat.directory.agent_config import AgentConfig, McpServer
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.gateway.settings import GatewaySettings
 from agentchat.ops.demo import Demo
-from agentchat.ops.environment import Environment
-from agentchat.ops.folder import RunFolder
+from agentchat.ops.demo_env import Environment
 from agentchat.ops.folder_secrets import Secrets
 from agentchat.ops.prepare import PrepareSettings
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.service_processes import Urls
 from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import describe_stack

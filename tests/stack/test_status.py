@@ -16,10 +16,10 @@ import msgspec
 import pytest
 
 from agentchat.ops import demo
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.record import Entry
-from agentchat.ops.status.figures import read_last_errors
+from agentchat.ops.process_record import Entry
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.status.status_command import _format_restarts, _load_status, _probe_service, print_status
+from agentchat.ops.status.system_figures import read_last_errors
 from tests.harness import RunningStack
 
 _READ_MODELS = {

@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agentchat.ops import record
+from agentchat.ops import process_record
 from agentchat.ops.errors import StartError
-from agentchat.ops.folder import RunFolder
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.supervisor import Supervisor
 from tests.stack.processes import running_for, until
 from tests.stack.small import Remembering, job, make_dying_process, server
 
 
 def _pid(folder: RunFolder, name: str) -> int | None:
-    kept = record.read(folder.processes)
+    kept = process_record.read(folder.processes)
     entry = kept.find(name) if kept else None
     return entry.pid if entry else None
 
@@ -58,7 +58,7 @@ async def test_crashing_process_is_restarted_with_backoff(folder: RunFolder) -> 
         (folder.path / "stopped.broken").touch()
         os.kill(_pid(folder, "one") or 0, signal.SIGKILL)
         await until(lambda: len(report.deaths) == 3)
-        kept = record.read(folder.processes)
+        kept = process_record.read(folder.processes)
         entry = kept.find("one") if kept else None
         assert entry is not None
         assert entry.ended_at is not None

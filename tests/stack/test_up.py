@@ -7,7 +7,7 @@ import httpx
 import psycopg
 import pytest
 
-from agentchat.ops import environment
+from agentchat.ops import demo_env
 from agentchat.ops.errors import NotRunningError
 from agentchat.ops.service_processes import Servers
 from tests.harness import RunningStack, start_stack
@@ -27,7 +27,7 @@ async def test_killed_stack_leaves_nothing_and_starts_again(tmp_path: Path) -> N
         assert await stack.stop(signal.SIGKILL) == -signal.SIGKILL
         await wait_none_running(stack.folder.path, 20)
         with pytest.raises(NotRunningError):
-            environment.load(stack.folder)
+            demo_env.load(stack.folder)
 
         stack = start_stack(stack.folder.path)
         await stack.wait_up()

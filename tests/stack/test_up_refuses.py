@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from agentchat.ops.errors import SetupError
-from agentchat.ops.folder import RunFolder
+from agentchat.ops.free_ports import LOOPBACK
 from agentchat.ops.main import app
-from agentchat.ops.ports import LOOPBACK
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.settings import ProcessCounts
 from agentchat.ops.up import run_stack
 from agentchat.runtime.migrations import apply, open_migration

@@ -11,7 +11,7 @@ from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
 from agentchat.administration.key_values import NewKey
 from agentchat.directory.agent_config import McpServer
-from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agent_validation import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import demo, folder_secrets
 from agentchat.runtime.postgres import acquire_connection, open_pool

@@ -12,9 +12,9 @@ from nats.js.api import RetentionPolicy
 from nats.js.client import JetStreamContext
 from redis.asyncio import Redis
 
-from agentchat.ops import record
-from agentchat.ops.environment import Environment
-from agentchat.ops.folder import RunFolder
+from agentchat.ops import process_record
+from agentchat.ops.demo_env import Environment
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers.server_files import find_postgres_install
 
 Place = tuple[str, bytes]
@@ -154,7 +154,7 @@ _READ = {
 
 def _arguments(stack: Searched) -> Iterator[Place]:
     """The command lines of its processes, which every user of the machine can read."""
-    kept = record.read(stack.folder.processes)
+    kept = process_record.read(stack.folder.processes)
     for entry in kept.processes if kept else ():
         with contextlib.suppress(OSError):
             yield f"arguments of {entry.name}", Path(f"/proc/{entry.pid}/cmdline").read_bytes()

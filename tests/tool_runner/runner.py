@@ -28,7 +28,7 @@ from agentchat.contracts.tool_messages import (
     ToolsListed,
 )
 from agentchat.directory.agent_config import McpServer
-from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agent_validation import AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.administrator import administrator

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agentchat.runtime import web
+from agentchat.runtime import uvicorn_server
 from tests.ports import find_free_port
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -16,7 +16,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 async def serve_app(app: Any, port: int | None = None) -> AsyncIterator[int]:
     """Serve the application while the block runs; yield the port, by default a free one."""
     port, stop = port or find_free_port(), asyncio.Event()
-    task = asyncio.create_task(web.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
+    task = asyncio.create_task(uvicorn_server.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
     try:
         await _wait_until_reachable(port, task)
         yield port

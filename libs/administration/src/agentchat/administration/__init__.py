@@ -5,7 +5,7 @@ It takes an `Admin` (connections and actor) and structs of `admin_values`, and r
 adds an audit row in its own transaction.
 
 Further modules: `admin_versions` (each change of an agent makes a version), `agent_rows` and `knowledge_rows`
-(stored rows), `reseal` (seal all secrets again), `holdings` (what a deletion would orphan), `checked_input`.
+(stored rows), `secret_key_rotation`, `deletion_impact` (what a deletion would orphan), `checked_input`.
 """
 
 from agentchat.administration.admin import Admin

@@ -3,7 +3,7 @@
 import msgspec
 import psycopg
 
-from agentchat.administration import admin_conversations, admin_plans, holdings
+from agentchat.administration import admin_conversations, admin_plans, deletion_impact
 from agentchat.administration.admin import IS_IN_LIMIT, Admin
 from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name
 from agentchat.administration.admin_values import Account, AccountChanges, Deletion, NewAccount, Page
@@ -12,7 +12,7 @@ from agentchat.administration.agent_rows import list_agents
 from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.knowledge_rows import delete_base
-from agentchat.administration.parameters import After, DryRun, Force, Limit
+from agentchat.administration.query_parameters import After, DryRun, Force, Limit
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Use
 from agentchat.contracts.ids import make_id
 from agentchat.runtime.postgres import Connection
@@ -86,7 +86,7 @@ async def delete(admin: Admin, account_id: str, *, force: Force = False, dry_run
     account = await get(admin, account_id)
     if not (dry_run or account.deleting):
         await admin_conversations.wait_for_projector(admin)
-    goes = await holdings.list_account_holdings(admin, account.id)
+    goes = await deletion_impact.list_account_holdings(admin, account.id)
     deletion = Deletion(
         kind="account",
         id=account.id,
@@ -104,7 +104,7 @@ async def delete(admin: Admin, account_id: str, *, force: Force = False, dry_run
     pending = any(use.kind == "conversations" for use in goes)
     async with admin.transaction(_LARGE_SECONDS) as conn:
         before = await find_account(conn, account.id, lock=True)
-        if not force and (left := await holdings.list_directory_holdings(conn, account.id)):
+        if not force and (left := await deletion_impact.list_directory_holdings(conn, account.id)):
             raise _build_conflict(left)
         await conn.execute(_REQUEST_DELETION if pending else _DELETE, [account.id])
         await admin.note(conn, "delete", "account", account.id, before=before)
@@ -151,7 +151,7 @@ async def _empty_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
         for (base_id,) in await cursor.fetchall():
             await delete_base(conn, base_id, actor=admin.actor)
     await admin_conversations.wait_for_projector(admin)
-    return await holdings.list_account_holdings(admin, account_id)
+    return await deletion_impact.list_account_holdings(admin, account_id)
 
 
 _DELETING = "the account is being deleted"

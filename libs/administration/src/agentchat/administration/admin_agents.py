@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from agentchat.administration import admin_accounts, admin_conversations, holdings
+from agentchat.administration import admin_accounts, admin_conversations, deletion_impact
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_rows import build_page, count_rows, fetch_page
 from agentchat.administration.admin_values import (
@@ -23,13 +23,13 @@ from agentchat.administration.admin_versions import (
 from agentchat.administration.agent_rows import build_agent, find_agent, list_agents
 from agentchat.administration.checked_input import parse_number, validate
 from agentchat.administration.knowledge_rows import lock_base
-from agentchat.administration.parameters import After, DryRun, Force, Limit, OfAccount
+from agentchat.administration.query_parameters import After, DryRun, Force, Limit, OfAccount
 from agentchat.bus.commands import check_agent
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.messages import AgentCheck
 from agentchat.directory.agent_config import Fallback, McpServer, Retrieval
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.runtime.postgres import Connection
 
 
@@ -127,7 +127,9 @@ async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: 
     async with admin.connection() as conn:  # nothing is counted within the transaction that deletes
         row = await find_agent(conn, agent_id)
         used = (
-            await holdings.list_agent_uses(conn, row.account_id, row.agent_id) if dry_run or not force else ()
+            await deletion_impact.list_agent_uses(conn, row.account_id, row.agent_id)
+            if dry_run or not force
+            else ()
         )
     if not dry_run:
         if used and not force:

@@ -9,7 +9,7 @@ from agentchat.administration.admin_rows import build_page
 from agentchat.administration.admin_values import Page
 from agentchat.administration.approval_details import ApprovalDetails, build_details, find_tools_hash
 from agentchat.administration.checked_input import parse_id, validate
-from agentchat.administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
+from agentchat.administration.query_parameters import After, Limit, OfAccount, OfConversation, OfStatus
 from agentchat.bus.commands import decide_approval
 from agentchat.contracts import approval_bodies
 from agentchat.contracts.admin_errors import Disallowed, Invalid, NotFound, Unavailable

@@ -10,14 +10,14 @@ from agentchat.administration.admin_rows import find_row
 from agentchat.administration.admin_values import Deletion
 from agentchat.administration.agent_rows import AgentRow, find_agent
 from agentchat.administration.checked_input import validate
-from agentchat.administration.parameters import DryRun
+from agentchat.administration.query_parameters import DryRun
 from agentchat.contracts import subjects
 from agentchat.contracts.admin_errors import Conflict, Invalid
 from agentchat.contracts.authorizations import AuthorizationLinked, AuthorizeServer, derive_callback
 from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import AUTHORIZE_SECONDS
-from agentchat.directory.agent_draft import check_url
+from agentchat.directory.agent_validation import check_url
 from agentchat.directory.tool_authorizations import (
     SECRETS,
     ClientAuthentication,

@@ -14,9 +14,9 @@ from agentchat.administration.agent_rows import AgentRow, find_agent
 from agentchat.administration.audit_rows import record
 from agentchat.administration.canary_comparison import VersionVerdict, compare
 from agentchat.administration.checked_input import parse_time, validate
-from agentchat.administration.parameters import Against, Compared, RunsSince
+from agentchat.administration.query_parameters import Against, Compared, RunsSince
 from agentchat.contracts.admin_errors import Conflict, Invalid
-from agentchat.conversations.database import lift_time_limits, read_server_time
+from agentchat.conversations.postgres_sessions import lift_time_limits, read_server_time
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.directory.canary_split import Shares
 from agentchat.runtime.postgres import Connection

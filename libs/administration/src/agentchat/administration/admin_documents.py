@@ -15,7 +15,7 @@ from agentchat.administration.admin_values import (
 )
 from agentchat.administration.checked_input import parse_id, parse_number, validate
 from agentchat.administration.knowledge_rows import delete_documents, find_base
-from agentchat.administration.parameters import After, DryRun, Limit
+from agentchat.administration.query_parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import Use
 from agentchat.knowledge.documents import Chunk
 from agentchat.knowledge.embedding.vectors import check_usable

@@ -16,12 +16,12 @@ from agentchat.administration.admin_versions import change_agent
 from agentchat.administration.agent_rows import AgentRow, list_agents_that_use
 from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import validate
-from agentchat.administration.holdings import NAMES
+from agentchat.administration.deletion_impact import NAMES
 from agentchat.administration.knowledge_rows import BASE, delete_base, find_base
-from agentchat.administration.parameters import After, DryRun, Force, Limit, OfAccount, Query, TopK
+from agentchat.administration.query_parameters import After, DryRun, Force, Limit, OfAccount, Query, TopK
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
 from agentchat.contracts.ids import make_id
-from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agent_validation import AgentChanges
 from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.knowledge.search.passages import Passage
 from agentchat.knowledge.search.search import search as find_passages

@@ -12,7 +12,7 @@ from agentchat.administration.admin_values import Deletion, ServerBody, ShownSer
 from agentchat.administration.admin_versions import Servers, change_servers
 from agentchat.administration.agent_rows import find_agent, list_shown_servers
 from agentchat.administration.checked_input import validate
-from agentchat.administration.parameters import DryRun
+from agentchat.administration.query_parameters import DryRun
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.directory.agent_config import McpServer
 

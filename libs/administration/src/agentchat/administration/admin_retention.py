@@ -7,10 +7,10 @@ import msgspec
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.agent_rows import find_agent
 from agentchat.administration.checked_input import parse_id
-from agentchat.administration.parameters import WithDays
+from agentchat.administration.query_parameters import WithDays
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.retention_rule import RetentionRule
-from agentchat.conversations.database import read_server_time
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries.expired_conversations import count_expired
 from agentchat.directory.account_retention import AccountRetention, list_retention
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentchat.administration.admin_values import Page
-from agentchat.administration.parameters import MOST_PAGE
+from agentchat.administration.query_parameters import MOST_PAGE
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.text import is_line
 from agentchat.conversations.queries.sorted_list import RowPage

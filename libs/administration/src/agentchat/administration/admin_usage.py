@@ -8,7 +8,7 @@ import msgspec
 from agentchat.administration import admin_accounts, admin_plans
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_values import Account
-from agentchat.administration.parameters import Month, WithLines
+from agentchat.administration.query_parameters import Month, WithLines
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.values import TOKEN_KINDS
 from agentchat.conversations.projections.conversations_table import (

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from agentchat.contracts.admin_errors import Use
 from agentchat.contracts.retention_rule import RetentionDays
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
-from agentchat.directory import agent_draft
+from agentchat.directory import agent_validation
 from agentchat.directory.agent_config import (
     ApprovalSeconds,
     BaseUrl,
@@ -152,7 +152,7 @@ class PlanChanges(Changes, frozen=True, kw_only=True):
     user_tokens_per_month: Tokens | UnsetType | None = UNSET
 
 
-class NewAgent(agent_draft.AgentDraft, frozen=True, kw_only=True):
+class NewAgent(agent_validation.AgentDraft, frozen=True, kw_only=True):
     """A complete configuration for a new agent of the account."""
 
     account_id: Id

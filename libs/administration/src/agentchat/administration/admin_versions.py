@@ -25,7 +25,7 @@ from agentchat.administration.audit_rows import record
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_config import AgentSettings, Fallback, McpServer
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft, validate_draft
 from agentchat.directory.json_values import check_text
 from agentchat.directory.request_parameters import DEFAULT_NAMES
 from agentchat.directory.secrets import Sealer

@@ -11,7 +11,7 @@ from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import build_page, count_rows
 from agentchat.administration.admin_values import Page
 from agentchat.administration.checked_input import parse_id, validate
-from agentchat.administration.parameters import After, Limit, OfAccount, OfDelivery
+from agentchat.administration.query_parameters import After, Limit, OfAccount, OfDelivery
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import (
     Delivery,

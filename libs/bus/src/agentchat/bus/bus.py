@@ -13,7 +13,7 @@ from agentchat.bus.jetstream import JetStream
 from agentchat.bus.rpc import Rpc
 from agentchat.bus.trace_channel import Traces
 from agentchat.bus.work_queues import Queues
-from agentchat.runtime.loops import retry, wait_for_event
+from agentchat.runtime.retry_loops import retry, wait_for_event
 
 _PING_SECONDS = 1.5
 _LOOK_SECONDS = 2.0

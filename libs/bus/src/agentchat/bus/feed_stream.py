@@ -20,7 +20,7 @@ from agentchat.contracts import subjects, wire
 from agentchat.contracts.feed import FeedEvent
 from agentchat.contracts.messages import EventTooLarge
 from agentchat.runtime import logs
-from agentchat.runtime.loops import wait_for_event
+from agentchat.runtime.retry_loops import wait_for_event
 
 _POLL_SECONDS = 0.5
 _GATHER_SECONDS = 0.02

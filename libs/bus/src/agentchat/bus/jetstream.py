@@ -113,7 +113,7 @@ class JetStream:
         raise BusUnavailable(f"no acknowledgement on {subject}")
 
     async def provision(self) -> None:
-        """Create missing streams and consumers and restore our settings of existing ones; see `streams`.
+        """Create missing streams and consumers and restore our settings of existing ones (`stream_settings`).
 
         A user without the right to do that leaves it to the provisioner.
         """

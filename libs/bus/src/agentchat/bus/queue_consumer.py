@@ -16,8 +16,8 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.jetstream import JetStream
 from agentchat.contracts.timings import HEARTBEAT_SECONDS
 from agentchat.runtime import logs
-from agentchat.runtime.cancellation import wait_first
-from agentchat.runtime.readiness import ReadinessFlag
+from agentchat.runtime.readiness_flag import ReadinessFlag
+from agentchat.runtime.task_cancellation import wait_first
 
 PULL_SECONDS = 5.0
 """Seconds that one pull request waits for messages."""

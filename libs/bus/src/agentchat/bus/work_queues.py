@@ -16,7 +16,7 @@ from agentchat.bus.queue_consumer import Handle, QueueConsumer, QueueDelivery
 from agentchat.bus.stream_settings import ADVISORIES
 from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.runtime import logs
-from agentchat.runtime.readiness import ReadinessFlag
+from agentchat.runtime.readiness_flag import ReadinessFlag
 
 Queue = Literal["REQUESTS", "TOOLS"]
 

@@ -7,9 +7,9 @@
 - `leases`: which worker holds a run, which messages wait for a busy conversation, and runs that no worker
   holds
 - `idempotency`: idempotency keys
-- `export`: conversations as files
+- `conversation_export`: conversations as files
 - `erasures`: removal of the rest of an erased conversation
-- `database`, `migrations`, `errors`
+- `postgres_sessions`, `migrations`, `errors`
 
 Import modules by name, so that a process loads only what it uses.
 """

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agentchat.contracts import events
-from agentchat.conversations.database import load_statements
+from agentchat.conversations.postgres_sessions import load_statements
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from agentchat.runtime.postgres import Pool, acquire_connection
 

@@ -19,8 +19,8 @@ from agentchat.contracts.ids import is_uuid
 from agentchat.directory.plans import COLUMNS, Plan
 from agentchat.runtime import logs
 from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, index_rows
-from agentchat.runtime.loops import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
+from agentchat.runtime.retry_loops import repeat
 
 WRITE_SECONDS = 15.0
 PREFIX = "sk-ac-"

@@ -27,10 +27,10 @@ from agentchat.client import (
     ToolCall,
 )
 from agentchat.contracts.text import convert_to_utf8, is_wide
-from agentchat.ops import environment
-from agentchat.ops.environment import get_variable
+from agentchat.ops import demo_env
+from agentchat.ops.demo_env import get_variable
 from agentchat.ops.errors import SetupError, StackError
-from agentchat.ops.output import INTERRUPTED, clean, discard_stdout, format_fields, shorten
+from agentchat.ops.terminal_text import INTERRUPTED, clean, discard_stdout, format_fields, shorten
 
 BASE_URL = "AGENTCHAT_BASE_URL"
 API_KEY = "AGENTCHAT_API_KEY"
@@ -93,7 +93,7 @@ def find_agent(base_url: str | None, agent: str | None) -> tuple[str, str, str]:
     wanted = agent or get_variable(os.environ, AGENT_ID)
     known: dict[str, tuple[str, str]] = {}
     if address is None:
-        stack = environment.load(elsewhere=f"; for another service set {BASE_URL} and {API_KEY}")
+        stack = demo_env.load(elsewhere=f"; for another service set {BASE_URL} and {API_KEY}")
         address = stack.base_url
         known = {
             "shop": (stack.agent_id, stack.api_key),

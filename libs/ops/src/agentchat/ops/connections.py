@@ -17,10 +17,10 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.nats_users import OPERATOR, PROVISIONER, parse_user
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.conversations.errors import ConversationsError, UnreadableEvent
-from agentchat.ops import environment, folder_secrets
-from agentchat.ops.environment import Environment, get_variable
+from agentchat.ops import demo_env, folder_secrets
+from agentchat.ops.demo_env import Environment, get_variable
 from agentchat.ops.errors import NotRunningError, RefusedError, SetupError, StackError, StoppedError
-from agentchat.ops.folder import RunFolder
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers import nats
 from agentchat.runtime.database_roles import OPERATOR as OPERATOR_LOGIN
 from agentchat.runtime.database_roles import SERVICE_ROLE
@@ -29,7 +29,7 @@ from agentchat.runtime.settings import SettingsError, load
 
 if TYPE_CHECKING:
     from agentchat.administration import Admin
-    from agentchat.conversations.application import ConversationLog
+    from agentchat.conversations.eventsourcing_application import ConversationLog
 
 ADMIN_URL = "AGENTCHAT_ADMIN_URL"
 DATABASE_URL = "AGENTCHAT_DATABASE_URL"
@@ -108,7 +108,7 @@ def read_log(work: Callable[["ConversationLog"], T]) -> T:
 
     It runs outside an event loop, so that Ctrl-C ends it.
     """
-    from agentchat.conversations.application import ConversationLog
+    from agentchat.conversations.eventsourcing_application import ConversationLog
 
     with _translate_errors("stopped"):
         url = find_database_url()
@@ -181,7 +181,7 @@ async def connect_bus(url: str, name: str) -> AsyncIterator[Bus]:
 def find_database_url() -> str:
     """Return the database's address from the environment, or the running stack's. Raises NotRunningError."""
     own = get_variable(os.environ, DATABASE_URL)
-    return own or environment.load(elsewhere=f"; for another database set {DATABASE_URL}").database_url
+    return own or demo_env.load(elsewhere=f"; for another database set {DATABASE_URL}").database_url
 
 
 def find_servers(environ: Mapping[str, str]) -> ServerAddresses:
@@ -195,7 +195,7 @@ def find_servers(environ: Mapping[str, str]) -> ServerAddresses:
     own = get_variable(environ, DATABASE_URL)
     if own is None and get_variable(environ, ADMIN_URL) is not None:
         raise SetupError(f"this command works on the database directly: set {DATABASE_URL}")
-    folder = environment.find_run_folder(environ)
+    folder = demo_env.find_run_folder(environ)
     stack = _find_stack(folder, own)
     secrets = folder_secrets.load_or_create_secrets(folder.secrets) if stack else None
     secret_key = get_variable(environ, SECRET_KEY)
@@ -222,7 +222,7 @@ def find_servers(environ: Mapping[str, str]) -> ServerAddresses:
 def _find_stack(folder: RunFolder, database_url: str | None) -> Environment | None:
     """Return the running stack; None if `database_url` is given and names another database."""
     try:
-        stack = environment.load(folder, elsewhere=f"; for another system set {DATABASE_URL}")
+        stack = demo_env.load(folder, elsewhere=f"; for another system set {DATABASE_URL}")
     except NotRunningError:
         if database_url is None:
             raise
@@ -236,7 +236,7 @@ async def _run_as_admin(work: Callable[["Admin"], Awaitable[T]], found: ServerAd
     from agentchat.knowledge.embedding.configured_embedder import open_embedder
     from agentchat.knowledge.embedding.vectors import check_usable
     from agentchat.knowledge.settings import EmbedderSettings
-    from agentchat.ops.admin.api import name_actor
+    from agentchat.ops.admin.admin_client import name_actor
 
     sealer = build_sealer(found.secret_key, found.previous_secret_keys)
     nats_url = found.provisioner_url if bus == "to provision" else found.nats_url

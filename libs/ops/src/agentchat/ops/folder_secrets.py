@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agentchat.ops.errors import SetupError
-from agentchat.ops.folder import write_private
+from agentchat.ops.run_folder import write_private
 
 _KEY_BYTES = 32
 

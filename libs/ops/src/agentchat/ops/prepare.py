@@ -46,7 +46,7 @@ async def migrate(database_url: str) -> None:
     import agentchat.knowledge.migrations
     import agentchat.tool_runner.migrations
     import agentchat.webhooks.migrations
-    from agentchat.ops import table_rights
+    from agentchat.ops import table_grants
 
     await agentchat.directory.migrations.migrate(database_url)
     await agentchat.conversations.migrations.migrate(database_url)
@@ -54,7 +54,7 @@ async def migrate(database_url: str) -> None:
     await agentchat.knowledge.migrations.migrate(database_url)
     await agentchat.tool_runner.migrations.migrate(database_url)
     await agentchat.webhooks.migrations.migrate(database_url)
-    await table_rights.grant(database_url)
+    await table_grants.grant(database_url)
 
 
 async def _prepare(settings: PrepareSettings) -> None:

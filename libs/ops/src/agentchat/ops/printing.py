@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from agentchat.ops.output import clean, shorten
+from agentchat.ops.terminal_text import clean, shorten
 
 _UNBOUND = 10_000
 """Width if a program reads the output: tables are not wrapped then."""

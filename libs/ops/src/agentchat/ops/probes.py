@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from agentchat.ops.ports import LOOPBACK
+from agentchat.ops.free_ports import LOOPBACK
 
 PROBE_SECONDS = 3.0
 

@@ -15,7 +15,7 @@ from agentchat.administration.admin_values import NewAccount, NewKnowledgeBase
 from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.directory.agent_config import AgentConfig, McpServer, Retrieval, load_agent, load_provider_key
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.api_keys import get_last4
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.directory.errors import SealBroken

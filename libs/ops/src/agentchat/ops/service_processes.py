@@ -9,11 +9,11 @@ from importlib import metadata
 import msgspec
 
 from agentchat.ops.demo import AGENT_ID, OFFLINE_KEY, Demo
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
-from agentchat.ops.ports import ANY_LOOPBACK, LOOPBACK, find_free_port
+from agentchat.ops.free_ports import ANY_LOOPBACK, LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe
 from agentchat.ops.process import Process
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.settings import UpSettings
 from agentchat.runtime.database_roles import Service
 from agentchat.runtime.settings import FILE_SUFFIX

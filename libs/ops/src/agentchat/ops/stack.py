@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import msgspec
 
 from agentchat.bus.nats_users import PROVISIONER
-from agentchat.ops import demo, ports
+from agentchat.ops import demo, free_ports
 from agentchat.ops.demo import Demo
-from agentchat.ops.environment import Environment
+from agentchat.ops.demo_env import Environment
 from agentchat.ops.errors import SetupError
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import Secrets
-from agentchat.ops.ports import LOOPBACK, find_free_port
+from agentchat.ops.free_ports import LOOPBACK, find_free_port
 from agentchat.ops.process import Process
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers import nats, valkey
 from agentchat.ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
 from agentchat.ops.service_processes import Rank, Servers, Services, Urls, to_reachable_host
@@ -139,13 +139,13 @@ def describe_stack(
 def _choose_gateway_port(settings: UpSettings) -> int:
     """Return the port that is set; without a setting 8080, or a free port if that is in use."""
     if settings.port is None:
-        return find_free_port(settings.host, preferred=ports.GATEWAY_PORT)
+        return find_free_port(settings.host, preferred=free_ports.GATEWAY_PORT)
     return _choose_port("AGENTCHAT_PORT", settings.port, settings.host)
 
 
 def _choose_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
     """Return the port; for 0 any free one. Raises SetupError if it is in use."""
-    if wanted and not ports.is_free(wanted, host):
+    if wanted and not free_ports.is_free(wanted, host):
         raise SetupError(f"port {wanted} on {host} is in use; choose another by {setting} (0: any)")
     return wanted or find_free_port(host)
 

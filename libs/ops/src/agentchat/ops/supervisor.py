@@ -12,13 +12,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentchat.ops import record
+from agentchat.ops import process_record
 from agentchat.ops.errors import StackError, StartError
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.probes import Probe, find_unready_reason, wait_ready
 from agentchat.ops.process import Child, Process, Spawn, spawn
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.stack_report import Report, read_last_lines
-from agentchat.runtime.cancellation import wait_first
+from agentchat.runtime.task_cancellation import wait_first
 
 _STARTS = 3
 """Number of failures of a process, before the stack is up, after which the start is given up."""
@@ -35,7 +35,7 @@ class _Kept:
         self.process = process
         self.ready = asyncio.Event()
         self.child: Child | None = None
-        self.entry = record.Entry(
+        self.entry = process_record.Entry(
             name=process.name,
             started_at=time.time(),
             log=str(process.log),
@@ -197,7 +197,7 @@ class Supervisor:
         kept.entry = replace(kept.entry, **changes)
         entries = tuple(each.entry for each in self._kept.values())
         with contextlib.suppress(OSError):  # a full disk is no reason to stop
-            record.write(self._folder.processes, record.Record(os.getpid(), entries))
+            process_record.write(self._folder.processes, process_record.Record(os.getpid(), entries))
 
 
 def _add_last_line(reason: str, code: int, process: Process, log_offset: int) -> str:

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import msgspec
 
-from agentchat.ops import environment, folder_secrets
-from agentchat.ops.environment import REHEARSAL, Environment
+from agentchat.ops import demo_env, folder_secrets
+from agentchat.ops.demo_env import REHEARSAL, Environment
 from agentchat.ops.errors import SetupError
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.fork_server import ForkServer
-from agentchat.ops.ports import GATEWAY_PORT
+from agentchat.ops.free_ports import GATEWAY_PORT
 from agentchat.ops.process import Spawn
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.settings import ProcessCounts, UpSettings
 from agentchat.ops.stack import Stack, describe_stack
 from agentchat.ops.stack_report import Report
 from agentchat.ops.supervisor import Supervisor
-from agentchat.runtime.cancellation import wait_first
 from agentchat.runtime.settings import SettingsError, load
+from agentchat.runtime.task_cancellation import wait_first
 
 _START_SECONDS = 180.0
 _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?"
@@ -47,7 +47,7 @@ def run_stack(
         folder_secrets.check_key(settings.secret_key, "AGENTCHAT_SECRET_KEY")
     for key in settings.previous_secret_keys:
         folder_secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
-    folder = environment.find_run_folder()
+    folder = demo_env.find_run_folder()
     folder.create()
     with folder.lock():
         stack = describe_stack(
@@ -85,7 +85,7 @@ async def _run(
             try:
                 await wait_first(stop.wait(), supervisor.wait_up(start_seconds))
                 if not stop.is_set():
-                    environment.write(folder, stack.environment)
+                    demo_env.write(folder, stack.environment)
                     text = render_banner(
                         folder, stack.environment, time.monotonic() - began, is_moved=is_moved
                     )

@@ -1,7 +1,7 @@
 """Name the database roles: the owner's, the operator's, the analyst's, and one for each service.
 
 An operator may make a service's role its login. Such a login owns nothing and cannot change to another role.
-The rights of each role are in `ops.table_rights`.
+The rights of each role are in `ops.table_grants`.
 """
 
 from typing import Literal, TypeAlias

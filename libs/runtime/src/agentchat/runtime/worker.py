@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 from agentchat.runtime import failpoints, logs, metrics, telemetry
-from agentchat.runtime.cancellation import repair_wait_for
 from agentchat.runtime.settings import SettingsError, refuse
+from agentchat.runtime.task_cancellation import repair_wait_for
 
 DRAIN_SECONDS = 20.0
 THREAD_SWITCH_SECONDS = 0.0005

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from agentchat.contracts.webhooks import BudgetData, EventType, derive_webhook_id
-from agentchat.conversations.database import read_server_time
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks.delivery_queue import INSERT_READY
 from agentchat.webhooks.webhook_bodies import encode_body, format_time

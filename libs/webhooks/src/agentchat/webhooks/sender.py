@@ -15,8 +15,8 @@ from agentchat.net_guard import Guard
 from agentchat.net_guard.guarded_session import get_tls_context
 from agentchat.runtime import metrics
 from agentchat.runtime.logs import bind_context, get_logger
-from agentchat.runtime.loops import retry, wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
+from agentchat.runtime.retry_loops import retry, wait_for_event
 from agentchat.webhooks import delivery_queue
 from agentchat.webhooks.delivery_attempt import ATTEMPT_SECONDS, AttemptResult, Clock, WebhookSender
 from agentchat.webhooks.delivery_queue import (

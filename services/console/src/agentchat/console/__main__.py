@@ -28,7 +28,7 @@ def main() -> None:
 
     async def serve(stop: asyncio.Event) -> None:
         from agentchat.console import service
-        from agentchat.ops.folder import RunFolder
+        from agentchat.ops.run_folder import RunFolder
 
         folder = RunFolder(Path(arguments.run_dir)) if arguments.run_dir else None
         await service.run(settings, name, stop, folder)

@@ -25,10 +25,10 @@ from agentchat.console.settings import ConsoleSettings
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
-from agentchat.ops.folder import RunFolder
-from agentchat.runtime import logs, postgres, web
+from agentchat.ops.run_folder import RunFolder
+from agentchat.runtime import logs, postgres, uvicorn_server
+from agentchat.runtime.client_address import parse_networks
 from agentchat.runtime.health import HealthChecks, serve_health
-from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.postgres import act_as
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def run(
         )
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
-        await web.serve(app.build(services), settings.host, settings.port, stop, grace_s=3.0)
+        await uvicorn_server.serve(app.build(services), settings.host, settings.port, stop, grace_s=3.0)
 
 
 async def _watch(monitor: Monitor, prometheus_url: str | None) -> None:

@@ -19,9 +19,9 @@ from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.settings import ConsoleSettings
 from agentchat.files.file_store import FileStore
-from agentchat.ops.folder import RunFolder
+from agentchat.ops.run_folder import RunFolder
+from agentchat.runtime.client_address import Network
 from agentchat.runtime.health import HealthChecks
-from agentchat.runtime.peers import Network
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.prices import Prices
 

@@ -8,7 +8,7 @@ import msgspec
 
 from agentchat.console.frame.console_roles import Role
 from agentchat.knowledge.settings import EmbedderSettings
-from agentchat.runtime.peers import parse_networks
+from agentchat.runtime.client_address import parse_networks
 from agentchat.runtime.settings import Setting, SettingsError
 
 AdminToken = Annotated[str, msgspec.Meta(min_length=16)]

@@ -23,9 +23,9 @@ from agentchat.gateway.services import DemoAccess, GatewayServices
 from agentchat.gateway.settings import GatewaySettings
 from agentchat.limits import Limiter
 from agentchat.net_guard.guarded_download import Downloader
-from agentchat.runtime import metrics, postgres, web
+from agentchat.runtime import metrics, postgres, uvicorn_server
+from agentchat.runtime.client_address import parse_networks
 from agentchat.runtime.health import HealthChecks, serve_health
-from agentchat.runtime.peers import parse_networks
 from agentchat.runtime.postgres import act_as
 from agentchat.runtime.prices import load_prices
 
@@ -80,7 +80,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
         admin = await enter(open_admin_access(settings, bus))
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
-        await web.serve(
+        await uvicorn_server.serve(
             app.build(services, admin, is_rehearsal=settings.rehearsal),
             settings.host,
             settings.port,
@@ -88,7 +88,7 @@ async def run(settings: GatewaySettings, name: str, stop: asyncio.Event) -> None
             on_stop=runs.drain,
             grace_s=9.0,
             http=settings.http_parser,
-            max_connections=web.limit_to_open_files(settings.max_connections),
+            max_connections=uvicorn_server.limit_to_open_files(settings.max_connections),
         )
 
 

@@ -19,8 +19,8 @@ from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.limits import Limiter
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guarded_download import Downloader
+from agentchat.runtime.client_address import Network
 from agentchat.runtime.health import HealthChecks
-from agentchat.runtime.peers import Network
 from agentchat.runtime.postgres import Pool
 
 

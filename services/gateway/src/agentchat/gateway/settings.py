@@ -11,7 +11,7 @@ from agentchat.files.settings import FilesUrl
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
 from agentchat.net_guard.ssrf_guard import build_guard
-from agentchat.runtime.peers import parse_networks
+from agentchat.runtime.client_address import parse_networks
 from agentchat.runtime.prices import SETTING, load_prices
 from agentchat.runtime.settings import Setting, SettingsError
 

@@ -26,12 +26,12 @@ class McpDemoSettings(msgspec.Struct, frozen=True):
 async def serve(settings: McpDemoSettings, stop: asyncio.Event) -> None:
     """Serve until `stop`, then give running requests 1 s to finish."""
     from agentchat.mcp_demo.app import build_app, build_security_settings
-    from agentchat.runtime import web
+    from agentchat.runtime import uvicorn_server
     from agentchat.runtime.health import HealthChecks
 
     # It depends on no other service, so it is ready once it answers.
     app = await build_app(build_security_settings(settings.host, settings.hosts), HealthChecks({}))
-    await web.serve(app, settings.host, settings.port, stop, grace_s=1.0)
+    await uvicorn_server.serve(app, settings.host, settings.port, stop, grace_s=1.0)
 
 
 def main() -> None:

@@ -26,14 +26,14 @@ def main() -> None:
     worker.parse_process_args()
     settings = load_or_exit(ModelDemoSettings)
 
-    from agentchat.runtime import logs, web
+    from agentchat.runtime import logs, uvicorn_server
 
     logs.configure("model-demo", settings.log_level)
 
     async def serve(stop: asyncio.Event) -> None:
         from agentchat.model_demo import app
 
-        await web.serve(app.build(), settings.host, settings.port, stop, grace_s=3.0)
+        await uvicorn_server.serve(app.build(), settings.host, settings.port, stop, grace_s=3.0)
 
     worker.run(serve)
 

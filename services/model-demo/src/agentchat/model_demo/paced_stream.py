@@ -11,7 +11,7 @@ from litestar.types import Receive, Scope, Send
 from agentchat.model_demo.controls import Controls, Fault
 from agentchat.model_demo.errors import DemoApiError
 from agentchat.model_demo.replies import Events, ModelWire
-from agentchat.runtime.cancellation import wait_first
+from agentchat.runtime.task_cancellation import wait_first
 
 _WRITE_BYTES = 32_768
 

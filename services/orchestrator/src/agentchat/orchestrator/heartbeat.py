@@ -13,8 +13,8 @@ from agentchat.orchestrator.request_stages import (
 )
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import logs, metrics
-from agentchat.runtime.loops import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable
+from agentchat.runtime.retry_loops import repeat
 
 _WAIT_SECONDS = 1.0
 """Age from which a request in the queue counts as waiting."""

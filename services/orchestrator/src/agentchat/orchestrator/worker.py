@@ -36,7 +36,7 @@ from agentchat.orchestrator.tools.listed_tools import ToolListings
 from agentchat.runtime import logs
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.postgres import act_as, open_pool
-from agentchat.runtime.web import limit_to_open_files
+from agentchat.runtime.uvicorn_server import limit_to_open_files
 
 _POOL = 8
 _LEASE_POOL = 2

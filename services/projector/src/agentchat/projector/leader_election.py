@@ -13,7 +13,7 @@ import contextlib
 import time
 from collections.abc import Callable, Coroutine
 
-from agentchat.conversations.database import (
+from agentchat.conversations.postgres_sessions import (
     LEADER_LOCK,
     DatabaseError,
     cut_after,
@@ -21,10 +21,10 @@ from agentchat.conversations.database import (
     open_session,
     wait_for_notifications,
 )
-from agentchat.runtime.cancellation import wait_first
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import Connection
+from agentchat.runtime.retry_loops import follow
+from agentchat.runtime.task_cancellation import wait_first
 
 RETRY_SECONDS = 0.5
 """Seconds between two attempts to take the lock, and before a lost session is opened again."""

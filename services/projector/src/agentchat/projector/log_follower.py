@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from agentchat.bus.errors import BusUnavailable, FeedConflict
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.loops import follow, wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable
+from agentchat.runtime.retry_loops import follow, wait_for_event
 
 POLL_SECONDS = 1.0
 """If a notification is missed soon after another, an event is found after this time."""

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.conversations.database import read_server_time
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries.expired_conversations import list_expired
 from agentchat.directory.account_retention import list_retention
 from agentchat.projector.deletion_step import erase_conversations

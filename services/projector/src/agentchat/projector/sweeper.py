@@ -15,13 +15,13 @@ from agentchat.conversations.aggregate.rebuild_request import rebuild_request
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.idempotency.idempotency_keys import forget_old_keys
 from agentchat.conversations.leases.abandoned_runs import AbandonedRun, claim_abandoned, forget_old_requests
-from agentchat.conversations.leases.availability import keep_recording_availability
+from agentchat.conversations.leases.database_availability import keep_recording_availability
 from agentchat.conversations.leases.leases import forget_expired_leases
 from agentchat.conversations.leases.waiting_line import delete_expired_waiters
 from agentchat.conversations.run_secrets_table import forget_secrets_without_run
 from agentchat.runtime.logs import bind_context, get_logger
-from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
+from agentchat.runtime.retry_loops import follow
 
 SWEEP_SECONDS = 3.0
 _TIDY_SECONDS = 600.0

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from agentchat.bus import nats_users
 from agentchat.bus.bus import Bus
 from agentchat.conversations import erasures
-from agentchat.conversations.database import EVENTS_TABLE
 from agentchat.conversations.event_store.shared_log import SharedLog
 from agentchat.conversations.leases.waiting_line import count_waiters
+from agentchat.conversations.postgres_sessions import EVENTS_TABLE
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import build_projections
 from agentchat.conversations.queries.find_approvals import count_waiting_runs
@@ -25,12 +25,12 @@ from agentchat.projector.log_follower import LogFollower
 from agentchat.projector.settings import ProjectorSettings
 from agentchat.projector.sweeper import Sweeper
 from agentchat.runtime import metrics
-from agentchat.runtime.cancellation import wait_first
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.loops import follow
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool
 from agentchat.runtime.prices import load_prices
+from agentchat.runtime.retry_loops import follow
+from agentchat.runtime.task_cancellation import wait_first
 from agentchat.webhooks import budget_notices, delivery_projection, delivery_queue
 from agentchat.webhooks.budget_notices import BudgetNotices
 from agentchat.webhooks.sender import DeliverySender

@@ -18,8 +18,8 @@ from agentchat.net_guard import Guard
 from agentchat.net_guard.guarded_session import get_tls_context
 from agentchat.runtime import logs, telemetry
 from agentchat.runtime.health import HealthChecks, serve_health
-from agentchat.runtime.loops import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool, ping
+from agentchat.runtime.retry_loops import repeat
 from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp
 from agentchat.tool_runner.authorization.authorization_links import AuthorizationLinks
 from agentchat.tool_runner.authorization.tokens import AT_ONCE, Authorizations

@@ -20,8 +20,8 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
-from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import mapper
+from agentchat.conversations.postgres_sessions import load_statements
 from agentchat.runtime.postgres import Connection, OnConnect, Pool, acquire_connection, open_pool, ping
 
 PAGE_BYTES = 8 * 1024 * 1024

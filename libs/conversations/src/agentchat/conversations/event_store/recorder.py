@@ -24,7 +24,6 @@ from eventsourcing.postgres import ConnectionPool, PostgresApplicationRecorder, 
 from psycopg import Connection, sql
 from psycopg.rows import DictRow, dict_row
 
-from agentchat.conversations.database import APPEND_LOCK, EVENTS_TABLE
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.append_statement import (
     AppendItem,
@@ -32,6 +31,7 @@ from agentchat.conversations.event_store.append_statement import (
     build_parameters,
     build_statement,
 )
+from agentchat.conversations.postgres_sessions import APPEND_LOCK, EVENTS_TABLE
 from agentchat.runtime.logs import get_first_line
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, connect_options, cut, is_readable
 

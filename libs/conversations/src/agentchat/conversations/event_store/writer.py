@@ -15,10 +15,10 @@ from typing import TypeVar
 import psycopg
 from psycopg import sql
 
-from agentchat.conversations.database import EVENTS_TABLE
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store.append_statement import AppendItem
 from agentchat.conversations.event_store.recorder import ConversationRecorder
+from agentchat.conversations.postgres_sessions import EVENTS_TABLE
 from agentchat.runtime.batching import Batcher
 from agentchat.runtime.logs import get_first_line, get_logger
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, acquire_connection

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agentchat.conversations.database import NOW
+from agentchat.conversations.postgres_sessions import NOW
 from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows
 from agentchat.runtime.postgres import Pool
 

@@ -8,7 +8,7 @@ import msgspec
 from psycopg import sql
 
 from agentchat.contracts.timings import GRACE_SECONDS, LEASE_SECONDS
-from agentchat.conversations.leases.availability import build_steady_condition
+from agentchat.conversations.leases.database_availability import build_steady_condition
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _MAX_PAUSE_SECONDS = 60

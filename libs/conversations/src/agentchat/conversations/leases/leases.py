@@ -14,12 +14,15 @@ from psycopg import sql
 
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import HOLD_SECONDS, LEASE_SECONDS, RENEWAL_SECONDS
-from agentchat.conversations.database import NOW
 from agentchat.conversations.event_store.append_statement import LeaseChange
-from agentchat.conversations.leases.availability import build_steady_condition, keep_recording_availability
-from agentchat.runtime.loops import wait_for_event
+from agentchat.conversations.leases.database_availability import (
+    build_steady_condition,
+    keep_recording_availability,
+)
+from agentchat.conversations.postgres_sessions import NOW
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
-from agentchat.runtime.readiness import ReadinessFlag
+from agentchat.runtime.readiness_flag import ReadinessFlag
+from agentchat.runtime.retry_loops import wait_for_event
 
 _LATE_SECONDS = 2.0
 

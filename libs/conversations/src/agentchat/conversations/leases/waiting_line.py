@@ -15,11 +15,16 @@ import psycopg
 
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.timings import LEASE_SECONDS
-from agentchat.conversations.database import listen, load_statements, open_session, wait_for_notifications
 from agentchat.conversations.errors import WaiterLost, WaitingLineFull
+from agentchat.conversations.postgres_sessions import (
+    listen,
+    load_statements,
+    open_session,
+    wait_for_notifications,
+)
 from agentchat.runtime.logs import get_logger
-from agentchat.runtime.loops import follow, wait_for_event
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, acquire_connection
+from agentchat.runtime.retry_loops import follow, wait_for_event
 
 MAX_IN_CONVERSATION = 20
 """The most messages that may wait for one conversation."""

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from agentchat.contracts import events, ids
 from agentchat.contracts.files import StoredFile
-from agentchat.conversations.database import lift_time_limits
+from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 

@@ -17,7 +17,7 @@ from psycopg.rows import class_row
 
 from agentchat.contracts import events
 from agentchat.contracts.values import TOKEN_KINDS, UnfinishedReply, Usage
-from agentchat.conversations.database import load_statements
+from agentchat.conversations.postgres_sessions import load_statements
 from agentchat.conversations.projections.projection import (
     LoggedFact,
     Projection,

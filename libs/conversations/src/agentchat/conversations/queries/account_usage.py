@@ -2,7 +2,7 @@
 
 import msgspec
 
-from agentchat.conversations.database import lift_time_limits, read_server_time
+from agentchat.conversations.postgres_sessions import lift_time_limits, read_server_time
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _SECONDS = 60.0

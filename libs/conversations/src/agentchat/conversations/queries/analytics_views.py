@@ -7,7 +7,7 @@ from typing import Any, Literal, LiteralString
 import msgspec
 from psycopg import sql
 
-from agentchat.conversations.database import lift_time_limits
+from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 View = Literal["runs", "messages", "tool_calls", "feedback", "approvals"]

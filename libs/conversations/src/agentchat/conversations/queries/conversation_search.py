@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from agentchat.contracts.ids import is_trace_id, is_uuid
-from agentchat.conversations.database import lift_time_limits
+from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
 from agentchat.conversations.projections.feedback_table import HAS_RATING, Rating
 from agentchat.conversations.queries.search_query import parse_search

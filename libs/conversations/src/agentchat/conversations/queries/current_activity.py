@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agentchat.conversations.database import LEADER_LOCK, load_statements
+from agentchat.conversations.postgres_sessions import LEADER_LOCK, load_statements
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.runtime.postgres import Pool, acquire_connection
 

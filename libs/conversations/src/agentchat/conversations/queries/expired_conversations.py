@@ -8,7 +8,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from agentchat.contracts.retention_rule import RetentionRule
-from agentchat.conversations.database import lift_time_limits
+from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
 from agentchat.runtime.postgres import Pool, acquire_connection
 

@@ -13,10 +13,10 @@ from agentchat.contracts.approval_bodies import ApprovalStatus
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
-from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool, acquire_connection

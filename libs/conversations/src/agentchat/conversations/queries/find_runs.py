@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from psycopg import sql
 
-from agentchat.conversations.database import lift_time_limits
+from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.feedback_table import HAS_RATING, Rating
 from agentchat.conversations.queries.sorted_list import (
     ACTIVITY,

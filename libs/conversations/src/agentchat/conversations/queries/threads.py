@@ -9,8 +9,8 @@ import msgspec
 
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Run, fold
-from agentchat.conversations.database import load_statements
 from agentchat.conversations.event_store import mapper
+from agentchat.conversations.postgres_sessions import load_statements
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _SQL = load_statements(__file__)

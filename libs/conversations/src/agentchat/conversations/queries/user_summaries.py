@@ -9,7 +9,7 @@ import msgspec
 from psycopg.rows import class_row
 
 from agentchat.contracts.ownership import is_user_id
-from agentchat.conversations.database import lift_time_limits, load_statements
+from agentchat.conversations.postgres_sessions import lift_time_limits, load_statements
 from agentchat.conversations.user_deletions import is_user_being_deleted
 from agentchat.runtime.postgres import Pool, acquire_connection
 

@@ -10,7 +10,7 @@ import typer
 
 from agentchat.administration.routes import ROUTES
 from agentchat.ops import printing
-from agentchat.ops.admin.api import find_api
+from agentchat.ops.admin.admin_client import find_api
 from agentchat.ops.admin.arguments import read_body, read_query
 from agentchat.ops.admin.database_commands import embed, reseal, show_usage
 from agentchat.ops.admin.import_command import import_

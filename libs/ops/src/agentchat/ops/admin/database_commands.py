@@ -9,12 +9,12 @@ import typer
 from rich.progress import Progress, TaskID
 
 from agentchat.administration import Admin, admin_knowledge
-from agentchat.administration.reseal import Resealed
-from agentchat.administration.reseal import reseal as seal_again
+from agentchat.administration.secret_key_rotation import Resealed
+from agentchat.administration.secret_key_rotation import reseal as seal_again
 from agentchat.contracts.text import format_count
 from agentchat.knowledge.embedding import vectors
 from agentchat.ops import printing
-from agentchat.ops.admin.api import find_api
+from agentchat.ops.admin.admin_client import find_api
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import run_on_database
 from agentchat.ops.errors import SetupError

@@ -16,11 +16,11 @@ from agentchat.knowledge.errors import Unreadable
 from agentchat.knowledge.importing import import_files, importer
 from agentchat.knowledge.importing.import_files import FoundFile
 from agentchat.ops import printing
-from agentchat.ops.admin.api import AdminApi, find_api
+from agentchat.ops.admin.admin_client import AdminApi, find_api
 from agentchat.ops.admin.options import AsJson, Yes, confirm
 from agentchat.ops.errors import RefusedError, SetupError
-from agentchat.ops.output import shorten
 from agentchat.ops.printing import build_progress, warn
+from agentchat.ops.terminal_text import shorten
 
 
 class Skipped(msgspec.Struct, frozen=True):

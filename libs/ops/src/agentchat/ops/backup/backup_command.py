@@ -12,12 +12,12 @@ import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from agentchat.ops import environment, folder_secrets, printing
+from agentchat.ops import demo_env, folder_secrets, printing
 from agentchat.ops.backup.base_backups import BackupFolder, read_end_time, read_first_segment, verify
-from agentchat.ops.environment import get_variable
+from agentchat.ops.demo_env import get_variable
 from agentchat.ops.errors import RefusedError
-from agentchat.ops.folder import write_private
 from agentchat.ops.folder_secrets import derive_password
+from agentchat.ops.run_folder import write_private
 from agentchat.ops.servers.postgres_server import BACKUP, NAME, find_program
 from agentchat.ops.servers.server_files import build_server_environment
 
@@ -87,8 +87,8 @@ def _find_login(folder: BackupFolder) -> dict[str, str]:
             raise RefusedError(f"{_DATABASE_URL} must name a host and a user", 2)
         folder.create()
     else:
-        run_folder = environment.find_run_folder()
-        stack = environment.load(run_folder, elsewhere=f"; {_DATABASE_URL} names another server")
+        run_folder = demo_env.find_run_folder()
+        stack = demo_env.load(run_folder, elsewhere=f"; {_DATABASE_URL} names another server")
         key = folder_secrets.load_or_create_secrets(run_folder.secrets).servers_key
         login = conninfo_to_dict(stack.database_url)
         login |= {"user": BACKUP, "password": derive_password(key, NAME, BACKUP)}

@@ -11,14 +11,14 @@ import msgspec
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.conversations.event_store.log import Log
-from agentchat.ops import environment, folder_secrets, printing
+from agentchat.ops import demo_env, folder_secrets, printing
 from agentchat.ops.backup.base_backups import BackupFolder, read_first_segment, verify
 from agentchat.ops.connections import translate_database_errors
 from agentchat.ops.errors import RefusedError, StackError
-from agentchat.ops.folder import RunFolder, write_private
-from agentchat.ops.ports import find_free_port
+from agentchat.ops.free_ports import find_free_port
 from agentchat.ops.process import prepare_nothing
 from agentchat.ops.repair_command import Repaired, describe_repair, find_lost, repair_positions
+from agentchat.ops.run_folder import RunFolder, write_private
 from agentchat.ops.servers.postgres_server import Cluster
 from agentchat.ops.stack import describe_servers
 from agentchat.ops.stack_report import Report, read_last_lines
@@ -43,7 +43,7 @@ def restore(path: Path, *, at: datetime | None, replace: bool, as_json: bool) ->
     backups = BackupFolder(path)
     backup = backups.choose(at)
     verify(backup)
-    folder = environment.find_run_folder()
+    folder = demo_env.find_run_folder()
     folder.create()
     with folder.lock():
         _check_target(folder, backups, replace=replace)

@@ -15,7 +15,7 @@ from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import create_agent
 from agentchat.contracts.text import format_count
-from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agent_validation import AgentDraft
 from agentchat.evals.answer_cache import AnsweringVersion
 from agentchat.evals.case_reader import load_suite_agent
 from agentchat.evals.cases import read_cases

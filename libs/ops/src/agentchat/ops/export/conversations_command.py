@@ -10,15 +10,15 @@ from agentchat.administration import admin_accounts
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.text import format_count
+from agentchat.conversations.conversation_export import ExportWriter, load_exportable_events
 from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.export import ExportWriter, load_exportable_events
 from agentchat.conversations.queries import find_run
 from agentchat.ops import printing
 from agentchat.ops.connections import NoneSuchError, run_with_pool
 from agentchat.ops.errors import SetupError
 from agentchat.ops.export.output_file import Output, open_output, record_export
-from agentchat.ops.output import shorten
 from agentchat.ops.printing import build_progress
+from agentchat.ops.terminal_text import shorten
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 

@@ -11,10 +11,10 @@ import psycopg
 import typer
 
 from agentchat.administration.audit_rows import record
-from agentchat.ops.admin.api import name_actor
+from agentchat.ops.admin.admin_client import name_actor
 from agentchat.ops.errors import SetupError, StackError
-from agentchat.ops.output import discard_stdout
 from agentchat.ops.printing import print_note
+from agentchat.ops.terminal_text import discard_stdout
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 Output = Annotated[

@@ -7,9 +7,9 @@ _FUNCTIONS = {
     "verify": "rebuild_command:verify",
     "what-if": "what_if_command:run_what_if",
     "feed": "feed_command:feed",
-    "show": "show:show",
-    "why": "why:explain_message",
-    "trace": "show:print_answer",
+    "show": "show_command:show",
+    "why": "why_command:explain_message",
+    "trace": "show_command:print_answer",
 }
 
 app = build_lazy_app("agentchat.ops.replay", _FUNCTIONS)

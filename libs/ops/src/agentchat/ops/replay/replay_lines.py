@@ -10,8 +10,8 @@ from agentchat.contracts.events import ContextCompacted
 from agentchat.contracts.text import format_count
 from agentchat.contracts.values import Source, Usage
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
-from agentchat.ops.output import clean, format_fields, shorten
 from agentchat.ops.printing import open_console
+from agentchat.ops.terminal_text import clean, format_fields, shorten
 
 _INPUT, _OUTPUT = 400, 2000
 _ELICITED = {"approved": "answered", "denied": "declined"}

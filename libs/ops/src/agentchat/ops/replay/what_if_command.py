@@ -24,10 +24,10 @@ from agentchat.evals.text_diff import diff_runs
 from agentchat.ops import connections, printing
 from agentchat.ops.admin.arguments import parse_time_option, read_file
 from agentchat.ops.admin.options import AsJson
-from agentchat.ops.environment import get_variable
+from agentchat.ops.demo_env import get_variable
 from agentchat.ops.errors import RefusedError, SetupError
-from agentchat.ops.output import clean
 from agentchat.ops.printing import build_progress
+from agentchat.ops.terminal_text import clean
 from agentchat.runtime.prices import SETTING, Prices, UnreadablePrices, read_prices
 from agentchat.runtime.prices import load_prices as load_service_prices
 from agentchat.runtime.settings import SettingsError

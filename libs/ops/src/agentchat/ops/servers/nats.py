@@ -3,11 +3,11 @@
 import os
 
 from agentchat.bus import nats_users
-from agentchat.ops.folder import RunFolder, write_private
 from agentchat.ops.folder_secrets import derive_password
-from agentchat.ops.ports import LOOPBACK, find_free_port
+from agentchat.ops.free_ports import LOOPBACK, find_free_port
 from agentchat.ops.probes import HttpProbe
 from agentchat.ops.process import Process
+from agentchat.ops.run_folder import RunFolder, write_private
 from agentchat.ops.servers.server_files import (
     build_server_environment,
     find_nats_server,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agentchat.ops.errors import SetupError, StartError
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.folder_secrets import derive_password
-from agentchat.ops.ports import LOOPBACK
+from agentchat.ops.free_ports import LOOPBACK
 from agentchat.ops.probes import TcpProbe
 from agentchat.ops.process import Process, run_command
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers.server_files import (
     build_server_environment,
     find_postgres_install,

@@ -2,11 +2,11 @@
 
 import hashlib
 
-from agentchat.ops.folder import RunFolder, write_private
 from agentchat.ops.folder_secrets import derive_password
-from agentchat.ops.ports import LOOPBACK
+from agentchat.ops.free_ports import LOOPBACK
 from agentchat.ops.probes import TcpProbe
 from agentchat.ops.process import Process
+from agentchat.ops.run_folder import RunFolder, write_private
 from agentchat.ops.servers.server_files import (
     build_server_environment,
     find_settings_file,

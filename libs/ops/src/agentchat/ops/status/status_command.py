@@ -13,13 +13,19 @@ import msgspec
 
 from agentchat.contracts.text import format_count
 from agentchat.conversations.queries.current_activity import FailedRuns
-from agentchat.ops import environment, printing, record
+from agentchat.ops import demo_env, printing, process_record
 from agentchat.ops.errors import NotRunningError
-from agentchat.ops.folder import RunFolder
 from agentchat.ops.probes import find_unready_reason, list_failing_checks
-from agentchat.ops.record import Entry
-from agentchat.ops.status import figures as figures_
-from agentchat.ops.status.figures import FAILED_HOURS, Lag, LoggedError, SystemFigures, read_last_errors
+from agentchat.ops.process_record import Entry
+from agentchat.ops.run_folder import RunFolder
+from agentchat.ops.status import system_figures as figures_
+from agentchat.ops.status.system_figures import (
+    FAILED_HOURS,
+    Lag,
+    LoggedError,
+    SystemFigures,
+    read_last_errors,
+)
 from agentchat.webhooks.delivery_queue import EndpointFigures
 
 State = Literal["ready", "not ready", "down"]
@@ -93,7 +99,7 @@ def show_status(*, as_json: bool, watch: bool) -> bool:
 
     Raises NotRunningError.
     """
-    folder = environment.find_run_folder()
+    folder = demo_env.find_run_folder()
     ready = True
     if watch:  # a shell may have started it with SIGINT ignored
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -113,14 +119,14 @@ def show_status(*, as_json: bool, watch: bool) -> bool:
 
 
 async def _load_status(folder: RunFolder) -> Status:
-    kept = record.load_running(folder)
+    kept = process_record.load_running(folder)
     entries = [entry for entry in kept.processes if entry.probe is not None]
     services = await asyncio.gather(*map(_probe_service, entries))  # within the time of one probe
     away = [server for server in ("postgres", "nats") if _is_away(server, services)]
     base_url, rehearsal = None, False
     figures = SystemFigures(unknown=[_STARTING])
     with contextlib.suppress(NotRunningError):
-        known = environment.load(folder)
+        known = demo_env.load(folder)
         base_url, rehearsal = known.base_url, known.rehearsal is not None
         figures = await figures_.gather_figures(known, away)
     return Status(
@@ -148,7 +154,7 @@ def print_status(found: Status, *, as_json: bool = False, clear: bool = False, l
         printing.print_json(found)
     else:
         sys.stdout.write(_CLEAR if clear else "")
-        sys.stdout.write(f"{environment.REHEARSAL}\n\n" if found.rehearsal else "")
+        sys.stdout.write(f"{demo_env.REHEARSAL}\n\n" if found.rehearsal else "")
         _print_services(found.services)
         sys.stdout.write("\n")
         printing.print_texts(_format_figures(found))

@@ -21,7 +21,7 @@ from agentchat.console.frame.console_roles import FILTERED, KEY, Rights, Role
 from agentchat.console.frame.sessions import LOCAL, ConsoleSession
 from agentchat.console.services import ConsoleServices, get_services
 from agentchat.contracts.admin_errors import Unavailable
-from agentchat.runtime.peers import find_peer
+from agentchat.runtime.client_address import find_peer
 
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 OPEN_PATHS = ("/static/", "/healthz", "/readyz")

@@ -11,8 +11,8 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import frames
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.runtime.loops import wait_for_event
 from agentchat.runtime.postgres import Pool
+from agentchat.runtime.retry_loops import wait_for_event
 
 _PAUSE_SECONDS = 0.1
 _LOOK_SECONDS = 3.0

@@ -16,7 +16,7 @@ from agentchat.console.frame.periods import PERIODS, compute_bounds
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.conversations.database import read_server_time
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.sorted_list import (
     BY_ACTIVITY,

@@ -19,7 +19,7 @@ from agentchat.console.frame.schema_forms import FormField, RefusedForm, SchemaF
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.directory.agent_config import MAX_FALLBACKS
-from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agent_validation import AgentChanges
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER, PROVIDERS
 
 _NUMBERS = ("temperature", "max_tokens", "top_p")

@@ -11,9 +11,9 @@ from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.history import build_round_messages
 from agentchat.conversations.aggregate.rounds import extract_reasoning
-from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.find_runs import RunFilter, find_runs

@@ -14,10 +14,10 @@ from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.rendering import render_page
 from agentchat.console.live.monitor import resolve_targets
 from agentchat.console.services import ConsoleServices, get_services
-from agentchat.ops import record
-from agentchat.ops.folder import RunFolder
+from agentchat.ops import process_record
 from agentchat.ops.probes import HttpProbe, Probe, find_unready_reason, list_failing_checks
-from agentchat.ops.status.figures import LoggedError, SystemFigures, gather_from, read_last_errors
+from agentchat.ops.run_folder import RunFolder
+from agentchat.ops.status.system_figures import LoggedError, SystemFigures, gather_from, read_last_errors
 from agentchat.runtime import metrics
 from agentchat.runtime.migrations import AppliedVersion, list_applied_versions
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -84,7 +84,7 @@ async def _check_processes(services: ConsoleServices) -> list[ProcessHealth]:
     """Check the processes and servers of the local stack, or those listed in the settings."""
     slots = services.monitor.slots
     memory = {services.name: metrics.read_resident_bytes(), **(slots.memory if slots else {})}
-    known = None if services.run_folder is None else record.read(services.run_folder.processes)
+    known = None if services.run_folder is None else process_record.read(services.run_folder.processes)
     if known is not None:
         entries = [(entry, entry.probe) for entry in known.processes if entry.probe is not None]
         looks = (_check_process(probe, down=entry.pid is None) for entry, probe in entries)

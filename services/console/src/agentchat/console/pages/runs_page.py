@@ -3,7 +3,7 @@
 from litestar import get
 from litestar.response import Stream, Template
 
-from agentchat.administration.admin_ledger import build_run_filter
+from agentchat.administration.admin_run_list import build_run_filter
 from agentchat.console.frame.access import AnyRequest, get_admin
 from agentchat.console.frame.console_roles import Role
 from agentchat.console.frame.read_audit import record_export, record_list_read

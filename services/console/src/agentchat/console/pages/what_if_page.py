@@ -26,8 +26,8 @@ from agentchat.console.pages.what_if_answers import WhatIfView, answer_runs, bui
 from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import AdminError, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid, make_id
-from agentchat.conversations.database import read_server_time
 from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries import what_if_runs
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.sample_conversations import RunSelection

@@ -14,7 +14,7 @@ from agentchat.gateway.access.end_user import read_user_header, set_user
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime import metrics
-from agentchat.runtime.peers import find_peer
+from agentchat.runtime.client_address import find_peer
 
 _PREFIX = "sk-"
 _BEARER = re.compile(r"bearer +([!-~]+)\Z", re.IGNORECASE)

@@ -14,7 +14,7 @@ from agentchat.gateway.admin.admin_services import AdminAccess
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import Connection, JsonRequest
 from agentchat.runtime import metrics
-from agentchat.runtime.peers import find_peer
+from agentchat.runtime.client_address import find_peer
 
 ROUTE = "route"
 """The key of the route in a handler's options."""

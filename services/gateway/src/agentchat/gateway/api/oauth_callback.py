@@ -15,7 +15,7 @@ from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.contracts.timings import AUTHORIZE_SECONDS
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
-from agentchat.runtime.peers import find_peer
+from agentchat.runtime.client_address import find_peer
 
 _STATE = "^[A-Za-z0-9_-]{43}$"
 _MAX = 4096

@@ -11,7 +11,7 @@ from agentchat.contracts.files import MAX_IMAGE_BYTES, StoredFile
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.messages import ChatRequested
 from agentchat.directory.agent_config import load_agent
-from agentchat.directory.model_inputs import find_model_inputs
+from agentchat.directory.model_file_types import find_model_inputs
 from agentchat.files.errors import FilesUnavailable, FileTooLarge, QuotaExceeded, UnsupportedFile
 from agentchat.files.file_store import FileStore
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment, build_attachment_refusal

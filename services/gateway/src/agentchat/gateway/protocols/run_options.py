@@ -9,7 +9,7 @@ import msgspec
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.http import RunOptions, RunParameters
 from agentchat.directory.agent_config import load_agent
-from agentchat.directory.agent_draft import is_header_value
+from agentchat.directory.agent_validation import is_header_value
 from agentchat.directory.prompt_variables import check_context
 from agentchat.directory.request_parameters import select_parameters
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal, to_refusal

@@ -34,7 +34,7 @@ from agentchat.orchestrator.models.streamed_reply import (
 )
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.cpu_budget import CpuBudget
-from agentchat.runtime.loops import compute_backoff
+from agentchat.runtime.retry_loops import compute_backoff
 
 IDLE_SECONDS = 60.0
 """A stream without any data, not even pings or comments, is given up after this time."""

@@ -11,9 +11,9 @@ from agentchat.contracts import events, messages, subjects, wire
 from agentchat.contracts.timings import COMMAND_SECONDS
 from agentchat.conversations.aggregate import description_rules, feedback_rules
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.orchestrator.rpc.erase_conversation import erase
 from agentchat.orchestrator.rpc.fork_command import fork
 from agentchat.orchestrator.rpc.record_decision import record_decision

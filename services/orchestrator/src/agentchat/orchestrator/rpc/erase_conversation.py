@@ -15,15 +15,15 @@ from agentchat.contracts import events
 from agentchat.contracts.messages import CancelRequested, EraseConversation
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.run_ends import cancel
-from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries.unlisted_conversations import list_unlisted
 from agentchat.orchestrator.run.endings import publish_end
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime import logs
-from agentchat.runtime.loops import repeat
 from agentchat.runtime.postgres import DatabaseUnavailable
+from agentchat.runtime.retry_loops import repeat
 
 _LOOK_SECONDS = 0.1
 

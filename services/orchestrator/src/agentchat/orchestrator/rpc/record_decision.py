@@ -18,9 +18,9 @@ from agentchat.conversations.aggregate.client_tool_rules import return_results
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.rebuild_request import DECIDED, rebuild_request
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.conversations.database import read_server_time
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store.mapper import UNREADABLE
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices

@@ -22,7 +22,7 @@ from agentchat.conversations.aggregate.attached_files import (
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.history import Prompt
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.directory.model_inputs import ModelInputs, find_model_inputs
+from agentchat.directory.model_file_types import ModelInputs, find_model_inputs
 from agentchat.files.errors import FileGone, FilesUnavailable
 from agentchat.files.file_store import FileStore
 from agentchat.files.media_types import PDF

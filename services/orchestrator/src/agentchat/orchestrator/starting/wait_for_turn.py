@@ -24,8 +24,8 @@ from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.decide_request import decide_request
 from agentchat.orchestrator.starting.run_slots import NoSlot, release_slot
 from agentchat.orchestrator.starting.unreadable_conversation import decide_unreadable
-from agentchat.runtime.loops import wait_for_event
 from agentchat.runtime.postgres import DatabaseUnavailable
+from agentchat.runtime.retry_loops import wait_for_event
 
 _SLOT_SECONDS = 1.0
 _BUSY = "Another message of this conversation is being answered. Try again when it has been."

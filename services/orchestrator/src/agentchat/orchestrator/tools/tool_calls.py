@@ -25,7 +25,7 @@ from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.run_clock import RunClock, add_seconds
 from agentchat.runtime import failpoints, genai, telemetry
-from agentchat.runtime.loops import wait_for_event
+from agentchat.runtime.retry_loops import wait_for_event
 
 _LOOK_AGAIN_SECONDS = 5.0
 _RECORD_SECONDS = 2.0

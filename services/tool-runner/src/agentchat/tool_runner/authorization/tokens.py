@@ -23,8 +23,8 @@ from agentchat.directory.tool_authorizations import (
 from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.runtime import logs
 from agentchat.runtime.fair_slots import FairSlots
-from agentchat.runtime.loops import retry
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, acquire_connection
+from agentchat.runtime.retry_loops import retry
 from agentchat.runtime.shared_task import start_shared_task
 from agentchat.tool_runner.authorization import grants
 from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp

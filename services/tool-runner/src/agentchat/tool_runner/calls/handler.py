@@ -20,7 +20,7 @@ from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.contracts.files import StoredFile
 from agentchat.files.file_store import FileStore
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
-from agentchat.runtime.loops import retry
+from agentchat.runtime.retry_loops import retry
 from agentchat.tool_runner.calls.call_output import render_error, render_result
 from agentchat.tool_runner.calls.executor import (
     AlreadyPublished,

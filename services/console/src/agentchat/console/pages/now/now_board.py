@@ -9,10 +9,10 @@ from agentchat.bus.bus import Bus
 from agentchat.console.frame.periods import compute_bounds
 from agentchat.console.frame.template_filters import format_tokens
 from agentchat.console.live.monitor import Monitor, Point, WorkerSlots
-from agentchat.conversations.database import read_server_time
+from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries.find_runs import RunFilter, find_runs
 from agentchat.conversations.queries.sorted_list import RowCount
-from agentchat.ops.status.figures import SystemFigures, gather_from
+from agentchat.ops.status.system_figures import SystemFigures, gather_from
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 FIGURES_SECONDS = 5.0

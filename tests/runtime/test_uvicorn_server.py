@@ -13,7 +13,7 @@ import uvloop
 
 from agentchat.runtime.listening_socket import is_loopback, open_listening_socket
 from agentchat.runtime.settings import SettingsError
-from agentchat.runtime.web import limit_to_open_files, raise_open_files, serve
+from agentchat.runtime.uvicorn_server import limit_to_open_files, raise_open_files, serve
 from tests.ports import find_free_port
 
 Message = MutableMapping[str, Any]

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from agentchat.ops.errors import NotRunningError
-from agentchat.ops.folder import VARIABLE, RunFolder, write_private
+from agentchat.ops.run_folder import VARIABLE, RunFolder, write_private
 
 _DEFAULT_FOLDER = ".run"
 REHEARSAL = "Rehearsal: no webhooks are sent, no runs continue, and nothing can be changed."

@@ -7,11 +7,11 @@ import subprocess
 import msgspec
 import pytest
 
-from agentchat.ops import environment, folder_secrets
-from agentchat.ops.environment import Environment
+from agentchat.ops import demo_env, folder_secrets
+from agentchat.ops.demo_env import Environment
 from agentchat.ops.errors import NotRunningError, SetupError
-from agentchat.ops.folder import RunFolder
-from agentchat.ops.ports import LOOPBACK, find_free_port, is_free
+from agentchat.ops.free_ports import LOOPBACK, find_free_port, is_free
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.stack_report import format_log_line
 
 _ENVIRONMENT = Environment(
@@ -36,7 +36,7 @@ _ENVIRONMENT = Environment(
 
 
 def test_demo_env_can_be_sourced_by_a_shell(folder: RunFolder) -> None:
-    environment.write(folder, _ENVIRONMENT)
+    demo_env.write(folder, _ENVIRONMENT)
     script = f". {folder.demo_env}; env"
     out = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True, check=True).stdout
     sourced = dict(line.split("=", 1) for line in out.splitlines())
@@ -61,14 +61,14 @@ def test_demo_env_can_be_sourced_by_a_shell(folder: RunFolder) -> None:
 
 def test_a_running_stack_is_found_by_its_folder(folder: RunFolder) -> None:
     with pytest.raises(NotRunningError, match="nothing runs in"):
-        environment.load(folder)
+        demo_env.load(folder)
     with folder.lock():
         with pytest.raises(NotRunningError, match="still starting"):
-            environment.load(folder)
-        environment.write(folder, _ENVIRONMENT)
-        assert environment.load(folder) == _ENVIRONMENT
+            demo_env.load(folder)
+        demo_env.write(folder, _ENVIRONMENT)
+        assert demo_env.load(folder) == _ENVIRONMENT
     with pytest.raises(NotRunningError, match="nothing runs in"):
-        environment.load(folder)
+        demo_env.load(folder)
 
 
 def test_secrets_are_made_once_and_private(folder: RunFolder) -> None:

@@ -24,9 +24,9 @@ from agentchat.conversations.queries.current_activity import (
     load_activity,
 )
 from agentchat.ops.connections import check_reachable, connect_bus, translate_database_errors
-from agentchat.ops.environment import Environment
+from agentchat.ops.demo_env import Environment
 from agentchat.ops.errors import StackError
-from agentchat.ops.folder import RunFolder
+from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.stack_report import format_log_line, read_end
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from agentchat.webhooks import delivery_queue

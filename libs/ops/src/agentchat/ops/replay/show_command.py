@@ -12,14 +12,13 @@ from agentchat.contracts.text import escape_controls, format_count
 from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
-from agentchat.conversations.application import PastConversation
+from agentchat.conversations.eventsourcing_application import PastConversation
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.conversations.queries.time_travel import parse_version_or_time
 from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import NoneSuchError, read_log, run_with_pool
 from agentchat.ops.errors import SetupError
-from agentchat.ops.output import shorten
 from agentchat.ops.printing import print_note
 from agentchat.ops.replay.replay_lines import (
     Line,
@@ -29,6 +28,7 @@ from agentchat.ops.replay.replay_lines import (
     format_tokens,
     print_lines,
 )
+from agentchat.ops.terminal_text import shorten
 
 _STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
 _Versions = dict[tuple[str, int | None], tuple[int, int]]

@@ -9,7 +9,6 @@ from agentchat.contracts.text import format_count
 from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import run_with_pool
-from agentchat.ops.output import format_fields, shorten
 from agentchat.ops.replay.provenance import Provenance, RecordedAgent, load_provenance
 from agentchat.ops.replay.replay_lines import (
     Line,
@@ -19,6 +18,7 @@ from agentchat.ops.replay.replay_lines import (
     format_tokens,
     print_lines,
 )
+from agentchat.ops.terminal_text import format_fields, shorten
 
 _PROMPT = 2000
 _TEXT = 400

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentchat.runtime.loops import retry
+from agentchat.runtime.retry_loops import retry
 
 
 @pytest.mark.parametrize(("failures", "seconds", "calls"), [(0, 0.0, 1), (3, 60.0, 4)])

@@ -9,9 +9,9 @@ import httpx
 import msgspec
 
 from agentchat.contracts.http import FieldError, Problem
-from agentchat.ops import environment
+from agentchat.ops import demo_env
 from agentchat.ops.connections import ADMIN_URL, DATABASE_URL
-from agentchat.ops.environment import get_variable
+from agentchat.ops.demo_env import get_variable
 from agentchat.ops.errors import RefusedError, SetupError, StackError
 
 ADMIN_TOKEN = "AGENTCHAT_ADMIN_TOKEN"  # noqa: S105 - a name
@@ -74,8 +74,8 @@ def find_api(environ: Mapping[str, str] = os.environ) -> AdminApi:
         if token is None:
             raise SetupError(f"{ADMIN_TOKEN} is not set: set it to the token of the gateways")
         return AdminApi(url.rstrip("/"), token)
-    folder = environment.find_run_folder(environ)
-    stack = environment.load(folder, elsewhere=f"; for another system set {ADMIN_URL} and {ADMIN_TOKEN}")
+    folder = demo_env.find_run_folder(environ)
+    stack = demo_env.load(folder, elsewhere=f"; for another system set {ADMIN_URL} and {ADMIN_TOKEN}")
     if get_variable(environ, DATABASE_URL) not in (None, stack.database_url):
         raise SetupError(f"{DATABASE_URL} is not the running stack's: set {ADMIN_URL} to a gateway on it")
     return AdminApi(stack.base_url, stack.admin_token)

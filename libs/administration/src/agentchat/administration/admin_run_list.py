@@ -6,7 +6,7 @@ from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import build_sorted_page, count_rows
 from agentchat.administration.admin_values import Page
 from agentchat.administration.checked_input import check_filters, parse_order
-from agentchat.administration.parameters import (
+from agentchat.administration.query_parameters import (
     ActiveSince,
     ActiveUntil,
     After,

@@ -9,7 +9,6 @@ from pathlib import Path
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from agentchat.runtime.loops import wait_for_event
 from agentchat.runtime.postgres import (
     CALL_SECONDS,
     Connection,
@@ -18,6 +17,7 @@ from agentchat.runtime.postgres import (
     connect_options,
     cut,
 )
+from agentchat.runtime.retry_loops import wait_for_event
 
 EVENTS_TABLE = "conversation_events"
 

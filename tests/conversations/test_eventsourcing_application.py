@@ -33,13 +33,13 @@ from psycopg.conninfo import make_conninfo
 from agentchat.contracts.events import Event
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.application import DATABASE_URL, ConversationLog, project
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.mapper import ConversationEvent
 from agentchat.conversations.event_store.recorder import ConversationRecorder
 from agentchat.conversations.event_store.store import ConversationStore
-from agentchat.ops import table_rights
+from agentchat.conversations.eventsourcing_application import DATABASE_URL, ConversationLog, project
+from agentchat.ops import table_grants
 from agentchat.runtime.database_roles import OPERATOR
 from tests.conversations.given import (
     ERASED,
@@ -228,7 +228,7 @@ async def test_the_examples_of_the_documentation_run_as_an_operator(
     await store.append(
         conversation, [build_conversation_started(), *turn("a", "Where is it?", "In Utrecht.")]
     )
-    await table_rights.grant(empty_log_url)
+    await table_grants.grant(empty_log_url)
     operator = make_conninfo(empty_log_url, options=f"-c role={OPERATOR}")
     monkeypatch.setenv(DATABASE_URL, operator)
     page = (Path(__file__).parents[2] / "docs/analyse/consumers.md").read_text()

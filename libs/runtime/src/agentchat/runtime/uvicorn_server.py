@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentchat.runtime import garbage_collection, logs
 from agentchat.runtime.listening_socket import open_listening_socket
-from agentchat.runtime.loops import wait_for_event
+from agentchat.runtime.retry_loops import wait_for_event
 
 if TYPE_CHECKING:
     import uvicorn

@@ -14,7 +14,7 @@ from psycopg import sql
 from agentchat.contracts.timings import BREAK_SECONDS, NOTE_SECONDS
 from agentchat.runtime.logs import get_first_line, get_logger
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
-from agentchat.runtime.readiness import ReadinessFlag
+from agentchat.runtime.readiness_flag import ReadinessFlag
 
 _AGAIN_SECONDS = 0.5  # during an outage, to notice its end soon
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 
 from agentchat.ops.errors import NotRunningError
-from agentchat.ops.folder import RunFolder, write_private
 from agentchat.ops.probes import HttpProbe, Probe
+from agentchat.ops.run_folder import RunFolder, write_private
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

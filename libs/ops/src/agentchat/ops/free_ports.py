@@ -1,6 +1,6 @@
 """Find free ports on this machine.
 
-`python ports.py` checks the port of `make run` before anything is installed, so this module imports the
+`python free_ports.py` checks the port of `make run` before anything is installed, so this module imports the
 standard library only.
 """
 

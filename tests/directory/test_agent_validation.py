@@ -7,7 +7,7 @@ import pytest
 
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.directory.agent_config import Fallback, McpServer, Retrieval
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft, validate_draft
 from agentchat.directory.compaction_settings import Compaction
 
 SERVER = McpServer(name="shop", url="https://tools.example/api/mcp", headers={"Authorization": "Bearer x"})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentchat.directory.model_inputs import ModelInputs, find_model_inputs
+from agentchat.directory.model_file_types import ModelInputs, find_model_inputs
 
 ALL, IMAGES, TEXT = (
     ModelInputs(images=True, pdfs=True),

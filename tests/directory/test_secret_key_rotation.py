@@ -10,7 +10,7 @@ import pytest
 from agentchat.administration import Admin, admin_authorizations
 from agentchat.administration.admin_authorizations import AuthorizationBody
 from agentchat.administration.admin_versions import change_agent, create_agent
-from agentchat.administration.reseal import reseal
+from agentchat.administration.secret_key_rotation import reseal
 from agentchat.contracts.webhooks import IssuedEndpoint, NewEndpoint
 from agentchat.directory.agent_config import (
     Fallback,
@@ -20,7 +20,7 @@ from agentchat.directory.agent_config import (
     unseal_provider_key,
     use_fallback,
 )
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.run_secrets import load_run_secrets, save_run_secrets
 from agentchat.directory.secrets import Sealer, build_sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import (
