@@ -19,7 +19,7 @@ from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import STREAM, RunRequest, ViewKind
-from agentchat.gateway.runs.start_run import RunStarter
+from agentchat.gateway.runs.submit_request import Submission
 from agentchat.orchestrator.heartbeat import run_heartbeat
 from agentchat.orchestrator.inbox.inbox import Inbox
 from agentchat.orchestrator.services import WorkerServices
@@ -232,7 +232,7 @@ class Gateway:
             request_of_chat = cast(Any, _HttpRequest(self))
             view = ViewKind(streaming=chat.form != "json")
             wanted = RunRequest(form=chat.form, agent_id=AGENT, view=view)
-            started = await RunStarter(request_of_chat, chat, IdempotencyKey(), wanted, None).start()
+            started = await Submission(request_of_chat, chat, IdempotencyKey(), wanted, None).submit()
             caller.run_trace = started.claim.trace_id
             async with contextlib.aclosing(started.run):
                 await self._listen(caller, started.run)

@@ -159,7 +159,7 @@ class Traces:
         return {result.call_id: result for result in results if result is not None}
 
     async def cancel(self, message: messages.CancelRequested) -> None:
-        """Request the end of a run, acknowledged by CANCELS. Its worker receives it (`follow_cancels`)."""
+        """Request the end of a run, acknowledged by CANCELS. Workers receive it by `follow_cancels`."""
         subject = subjects.format_cancel(message.trace_id)
         await self._jetstream.publish(subject, wire.encode(message), subject)
 

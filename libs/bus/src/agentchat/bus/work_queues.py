@@ -97,7 +97,7 @@ class Queues:
         self._jetstream = jetstream
 
     async def request_chat(self, message: messages.ChatRequested) -> None:
-        """Queue a chat request, acknowledged within 2 s. Handled by `orchestrator.inbox`."""
+        """Queue a chat request, acknowledged within 2 s. Handled by `orchestrator.inbox.inbox`."""
         await self._jetstream.publish(
             subjects.format_requests(message.account_id),
             wire.encode(message),

@@ -198,7 +198,7 @@ class Register:
                 stage.interruption.interrupt("lost")
 
     def cancel(self, asked: CancelRequested) -> None:
-        """Interrupt the runs of a cancellation."""
+        """Interrupt the runs of a cancellation, which `gateway.api.cancel_run` has requested."""
         for stage in self._get_stages(asked.trace_id):
             if stage.request.account_id == asked.account_id:
                 stage.interruption.interrupt("cancelled")

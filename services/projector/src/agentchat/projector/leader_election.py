@@ -49,7 +49,7 @@ Under load a step takes more events instead. NOTIFY_SECONDS of the writer + REST
 class Leader:
     """Runs `work` while this process leads.
 
-    `notify` is called after notifications on `channel`.
+    `notify` is called after notifications on `channel`, by `conversations.event_store.writer`.
     """
 
     def __init__(self, database_url: str, name: str, *, channel: str, notify: Callable[[], None]) -> None:

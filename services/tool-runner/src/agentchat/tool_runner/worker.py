@@ -123,7 +123,7 @@ async def _consume(
     ]
     try:
         async with _serve_health(settings, bus, pool), limit:  # ready once requests are answered
-            # The other side is orchestrator.tools.tool_calls, which publishes ToolRequested.
+            # The other side is orchestrator.tools.tool_calls.RunToolCalls, which publishes ToolRequested.
             await bus.queues.consume("TOOLS", handler.handle, slots=settings.slots * HELD_PER_SLOT, stop=stop)
     except TimeoutError:
         logs.get_logger(SERVICE).warning("drain_cut_short")

@@ -144,7 +144,7 @@ async def _check_chat(
     await _receive_body(request)
     request.state.admitted = AdmittedRequest(agent_id=agent_id or "", idempotency_key=key, slot=slot)
     # 6. The sizes of message, prompt and history (413): by the handler, with `check_size`.
-    # 7. The claim of the Idempotency-Key (409): `claim_run`, by `gateway.runs.start_run`, which publishes the
+    # 7. The claim of the Idempotency-Key (409): by `gateway.runs.submit_request`, which publishes the
     #    request. Whether the conversation is the account's (404) and free (409) is the worker's to say.
 
 

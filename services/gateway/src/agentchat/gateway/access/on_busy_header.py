@@ -18,7 +18,7 @@ OnBusyHeader = Annotated[
         "`interrupt` or `steer`; without it as the agent says.",
     ),
 ]
-"""Only for the description of a handler: `start_run` reads it."""
+"""Only for the description of a handler: `submit_request` reads it."""
 
 
 def read_on_busy(headers: Headers, field: str | None) -> OnBusy | None:

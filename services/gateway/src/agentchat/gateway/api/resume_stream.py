@@ -21,7 +21,7 @@ from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.chat import FORMS, StreamForm
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, make_run_not_found
 from agentchat.gateway.runs.run_follower import EVENTS, EventStream, RunFollower, build_run_refusal
-from agentchat.gateway.runs.start_run import TURN_SECONDS
+from agentchat.gateway.runs.submit_request import TURN_SECONDS
 
 LastEventId = Annotated[
     str | None,

@@ -29,7 +29,7 @@ from agentchat.gateway.protocols.run_options import choose_parameters, read_opti
 from agentchat.gateway.runs.conversation_labels import check_new_pairs, check_title
 from agentchat.gateway.runs.run_follower import EVENTS, EventStream, wait_for_reply
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
-from agentchat.gateway.runs.start_run import StartedRun, start_run
+from agentchat.gateway.runs.submit_request import StartedRun, submit_request
 
 MAX_MESSAGE_BYTES = 256 * 1024
 _RESPOND_ASYNC = "respond-async"
@@ -102,7 +102,7 @@ async def chat(
     """
     is_async = _RESPOND_ASYNC in (each.strip().lower() for each in re.split("[,;]", prefer or ""))
     run_request = replace(await build_run_request(request, data, "json"), returns_queued=is_async)
-    started = await start_run(request, run_request)
+    started = await submit_request(request, run_request)
     claim = started.claim
     if not is_async:
         return Response(await wait_for_answer(request, started))
@@ -153,7 +153,7 @@ async def stream_chat(
     `approval_required`.
     """
     form = FORMS[read_stream_form(request)]
-    started = await start_run(request, await build_run_request(request, data, form))
+    started = await submit_request(request, await build_run_request(request, data, form))
     encoder = sse_encoder.Encoder(form, started.claim.conversation_id, started.claim.trace_id)
     return EventStream(started.run, lambda: encoder.encode(started.run.take()))
 

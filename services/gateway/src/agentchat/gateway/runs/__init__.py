@@ -1,1 +1,1 @@
-"""Start runs (`start_run`, `resume_run`), follow them (`followed_runs`), and answer (`run_follower`)."""
+"""Submit requests (`submit_request`), resume runs, follow them (`followed_runs`), answer (`run_follower`)."""

@@ -32,7 +32,8 @@ async def decide(
 ) -> None:
     """Record the decision, unless there is one. Raises Refusal, BusUnavailable.
 
-    Crosses to the orchestrator: `orchestrator.rpc` records it and, after the last one, resumes the run.
+    Crosses to the orchestrator: `orchestrator.rpc.record_decision` records it and, after the last one,
+    resumes the run.
     """
     failpoints.reach("gateway-before-decision")
     answer = await decide_approval(

@@ -241,7 +241,7 @@ class FollowedRun:
             await asyncio.wait([self._catching_up])
 
     def deliver(self, frame: frames.Frame) -> None:
-        """Apply a frame, as `orchestrator.run.channel` published it."""
+        """Apply a frame, as `orchestrator.run.channel.TraceChannel` published it."""
         if not self.view.misses_text:
             self._look_at = self._clock.time() + SILENCE_SECONDS
         self._put(self.view.feed(frame))

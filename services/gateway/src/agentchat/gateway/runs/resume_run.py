@@ -19,20 +19,20 @@ from agentchat.gateway.runs.decide_approval import clean_decision, decide, find_
 from agentchat.gateway.runs.owned_run import follow_stored_run
 from agentchat.gateway.runs.return_results import list_request_ids, return_results
 from agentchat.gateway.runs.run_request import RunRequest
-from agentchat.gateway.runs.start_run import StartedRun, start_run
+from agentchat.gateway.runs.submit_request import StartedRun, submit_request
 from agentchat.runtime.postgres import Pool
 
 _MAX_DECISIONS = 64
 _TOO_LATE = ("approval_expired", "approval_decided")
 
 
-async def start_or_resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:
-    """Start a run, or resume the one that the request decides about. Raises as `start_run`."""
+async def submit_or_resume(request: JsonRequest, run_request: RunRequest) -> StartedRun:
+    """Submit a request, or resume the run that it decides about. Raises as `submit_request`."""
     if run_request.verdicts or run_request.tool_results:
         if len(wire.encode((run_request.verdicts, run_request.tool_results))) > MAX_BODY_BYTES:
             raise Refusal("message_too_large", f"The results have more than {MAX_BODY_BYTES} bytes.")
         return await resume_run(request, run_request)
-    return await start_run(request, run_request)
+    return await submit_request(request, run_request)
 
 
 async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:

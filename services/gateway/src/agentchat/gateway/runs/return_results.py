@@ -28,7 +28,7 @@ async def return_results(
     The run is found by the ids of its calls. It must have the `trace_id` and be of the agent `agent_id`, if
     given.
 
-    Crosses to the orchestrator: `orchestrator.rpc` records the results and resumes the run.
+    Crosses to the orchestrator: `orchestrator.rpc.record_decision` records them and resumes the run.
 
     Raises:
         Refusal: 409 if no run of the caller waits for one of them; 400, 413.

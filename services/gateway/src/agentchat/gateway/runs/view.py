@@ -81,7 +81,12 @@ class View:
         return self._sent.reasoning.attempt
 
     def feed(self, frame: frames.Frame) -> list[Update]:
-        """Return the updates that one more frame brings."""
+        """Return the updates that one more frame brings.
+
+        The first numbered frame, usually Accepted, brings Started. DeltaFrame brings TextUpdate,
+        ToolCalledFrame ToolStarted, ToolReturnedFrame ToolEnded, Completed Finished, and Failed or Refused
+        Broken.
+        """
         if self.ended or (frame.seq and frame.attempt < self.at.attempt):
             return []
         match frame:
@@ -252,7 +257,7 @@ class View:
             case frames.Failed():
                 self._end(Broken(frame.code, frame.message))
             case _:
-                pass
+                pass  # Accepted and Alive: `_start` has sent Started
 
     def _merge(self, stream: Iterable[Update], *, texts: bool = True) -> None:
         """Send what is new of a run's updates from its beginning, whose text begins with what was sent.

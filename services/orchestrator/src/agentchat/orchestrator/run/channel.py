@@ -1,6 +1,7 @@
 """Publish a run's frames: numbered, paced, and only while the run's lease is live.
 
-Followers: `gateway.runs.followed_runs` (frames), `orchestrator.run.interrupted_text` (after a takeover).
+Crosses to the gateway: `gateway.runs.followed_runs.FollowedRun.deliver`. After a takeover, the next worker
+reads the frames in `orchestrator.run.interrupted_text`.
 """
 
 import asyncio

@@ -98,7 +98,7 @@ class ToolListings:
     async def _request_listing(self, agent: AgentConfig) -> ToolsListed:
         """Request the list, for as long as a tool-runner takes to restart.
 
-        Answered by `tool_runner.tools.listing`.
+        Answered by `tool_runner.tools.listing.ToolLister`.
         """
         give_up = time.monotonic() + self._give_up_seconds
         while True:

@@ -1,8 +1,8 @@
 """Request the tool calls of a run together, and collect their results until the time is up.
 
 A call whose result was lost is requested again only if its tool may run twice; a call that may or may not
-have run is reported to the model as unknown. Requests go to TOOLS, where `tool_runner.calls.handler` takes
-them; results come back through RESULTS.
+have run is reported to the model as unknown. Crosses to the tool-runner:
+`tool_runner.calls.handler.CallHandler` takes the requests from TOOLS; its results come to `_take`.
 """
 
 import asyncio

@@ -114,7 +114,7 @@ class Executor:
     def cancel(self, request: messages.CancelRequested) -> None:
         """End the calls of a cancelled run, and refuse those that start later.
 
-        The other side is bus.traces.cancel, which the gateway calls.
+        The other side is `gateway.api.cancel_run`, through CANCELS.
         """
         run = (request.account_id, request.trace_id)
         self._cancelled.put(run, True)

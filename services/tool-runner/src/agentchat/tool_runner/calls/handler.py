@@ -1,7 +1,7 @@
 """Handle a delivery of the work queue TOOLS: run the call, publish its result.
 
-The other side is `orchestrator.tools.tool_calls`: it publishes a call in `_send_request` and gets the result
-in `_take`.
+The other side is `orchestrator.tools.tool_calls.RunToolCalls`, which publishes a call in `_send_request` and
+gets the result in `_take`.
 
 `Executor.run` decides on one Disposition for the delivery, and `_settle` carries it out. The queue
 acknowledges a delivery whose handler returns, unless it was put back or, undecodable, buried.

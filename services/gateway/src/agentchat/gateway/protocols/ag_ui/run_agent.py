@@ -38,7 +38,7 @@ from agentchat.gateway.protocols.client_history import (
 )
 from agentchat.gateway.protocols.client_tools import encode_output, read_declared_tools
 from agentchat.gateway.protocols.run_options import NESTED, choose_parameters, read_options
-from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.resume_run import submit_or_resume
 from agentchat.gateway.runs.return_results import check_no_run_waits
 from agentchat.gateway.runs.run_follower import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
@@ -324,14 +324,14 @@ async def run_agent(
     request: JsonRequest,
     agent: AgentName,  # noqa: ARG001 - read by the guard
     data: RunData,
-    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `start_run`
+    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `submit_request`
 ) -> EventStream:
     """Stream the run for AG-UI's HttpAgent; the last event is `RUN_FINISHED` or `RUN_ERROR`.
 
     The message is saved when the response begins. See docs/integrate/ag-ui.md for what is ignored and
     refused.
     """
-    started = await start_or_resume_run(request, await _run_request(request, data))
+    started = await submit_or_resume(request, await _run_request(request, data))
     claim, run = started.claim, started.run
     thread_id, is_1_0 = check_name("threadId", data.thread_id), data.protocol_version is not None
     events = AgUiEvents(thread_id, data.run_id, claim.trace_id, claim.conversation_id, is_1_0=is_1_0)

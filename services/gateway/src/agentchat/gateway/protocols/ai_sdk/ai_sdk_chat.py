@@ -33,7 +33,7 @@ from agentchat.gateway.protocols.client_history import (
 )
 from agentchat.gateway.protocols.client_tools import read_declared_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
-from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.resume_run import submit_or_resume
 from agentchat.gateway.runs.return_results import check_no_run_waits
 from agentchat.gateway.runs.run_follower import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, build_verdict
@@ -265,14 +265,14 @@ async def chat_with_ui(
     request: JsonRequest,
     agent: AgentName,  # noqa: ARG001 - read by the guard
     data: ChatData,
-    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `start_run`
+    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `submit_request`
 ) -> EventStream:
     """Stream the reply for `useChat`; the last chunk is `[DONE]`, after `finish` or `error`.
 
     The message is saved when the response begins. See docs/integrate/ai-sdk.md for what is ignored and
     refused.
     """
-    started = await start_or_resume_run(request, await _run_request(request, data))
+    started = await submit_or_resume(request, await _run_request(request, data))
     claim, run = started.claim, started.run
     add_stream_headers(request, claim.conversation_id)
     chunks = AiSdkChunks(claim.trace_id, claim.conversation_id, started.after_pause)

@@ -33,7 +33,7 @@ from agentchat.gateway.protocols.mcp.mcp_route import REQUEST
 from agentchat.gateway.runs.resume_run import resume_run
 from agentchat.gateway.runs.run_follower import RunFollower, build_run_refusal
 from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
-from agentchat.gateway.runs.start_run import StartedRun, start_run
+from agentchat.gateway.runs.submit_request import StartedRun, submit_request
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 PROGRESS_SECONDS = 0.5
@@ -166,7 +166,7 @@ async def _start(request: JsonRequest, agent_id: str, params: types.CallToolRequ
         raise Refusal("invalid_request", f"{error}.".replace("`", "")) from None
     request.state.admitted = msgspec.structs.replace(get_admitted(request), agent_id=agent_id)
     run_request = await build_run_request(request, body, _FORM)
-    return await start_run(request, _join_outer_run(run_request, request.state.call_meta))
+    return await submit_request(request, _join_outer_run(run_request, request.state.call_meta))
 
 
 def _join_outer_run(run_request: RunRequest, meta: CallMeta | None) -> RunRequest:

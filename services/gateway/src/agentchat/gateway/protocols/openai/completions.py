@@ -41,7 +41,7 @@ from agentchat.gateway.protocols.openai.structured_output import (
 )
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.conversation_labels import check_new_pairs
-from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.resume_run import submit_or_resume
 from agentchat.gateway.runs.return_results import check_no_run_waits
 from agentchat.gateway.runs.run_follower import EventStream, wait_for_reply
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
@@ -68,7 +68,7 @@ async def complete(
     request: JsonRequest,
     data: CompletionData,
     conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`,
-    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `start_run`
+    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `submit_request`
 ) -> Response[completion_types.Completion]:
     """Return the next message; as chunks if `stream` is true, the last of them `[DONE]` or an error.
 
@@ -77,7 +77,7 @@ async def complete(
     function = read_output_function(data.tools, data.tool_choice)
     name = None if function is None else function.name
     model = replace_nul(request.path_params.get("deployment") or data.model)
-    started = await start_or_resume_run(request, await _run_request(request, data, model))
+    started = await submit_or_resume(request, await _run_request(request, data, model))
     claim, run = started.claim, started.run
     completion_id = f"chatcmpl-{claim.trace_id}"
     created = int(datetime.fromisoformat(claim.now).timestamp())

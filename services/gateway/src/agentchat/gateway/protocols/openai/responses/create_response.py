@@ -52,7 +52,7 @@ from agentchat.gateway.protocols.openai.structured_output import (
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.after_pause import PausePoint
 from agentchat.gateway.runs.conversation_labels import check_new_pairs
-from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.resume_run import submit_or_resume
 from agentchat.gateway.runs.run_follower import EventStream, build_run_refusal, wait_for_end
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 
@@ -69,14 +69,14 @@ async def create_response(
     request: JsonRequest,
     data: ResponseData,
     conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `read_conversation_key`,
-    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `start_run`
+    on_busy: OnBusyHeader = None,  # noqa: ARG001 - read by `submit_request`
 ) -> Response[response_types.Response]:
     """Return the response: as JSON, as events if `stream` is true, at once if `background` is true.
 
     The last event is `response.completed`, `response.incomplete`, `response.failed` or `error`. See
     docs/integrate/openai-responses.md for what is ignored and what is refused.
     """
-    started = await start_or_resume_run(request, await _run_request(request, data))
+    started = await submit_or_resume(request, await _run_request(request, data))
     run, after_pause = started.run, started.after_pause
     function = read_output_function(data.tools, data.tool_choice)
     name = None if function is None else function.name

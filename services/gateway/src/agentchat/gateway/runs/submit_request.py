@@ -1,4 +1,4 @@
-"""Start the run that answers a chat request, or join the run of an earlier request.
+"""Submit a chat request to the orchestrator, or join the run of an earlier request.
 
 The functions are in the order in which they are called: claim the Idempotency-Key, follow the run's frames,
 publish the request, wait until the user's message is saved.
@@ -54,8 +54,8 @@ class StartedRun(msgspec.Struct, frozen=True):
     after_pause: AfterPause | None = None
 
 
-async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:
-    """Start the run and wait until its user message is saved. Follow it until the request is answered.
+async def submit_request(request: JsonRequest, run_request: RunRequest) -> StartedRun:
+    """Submit the request and wait until its user message is saved. Follow the run until it is answered.
 
     If an earlier request used the same Idempotency-Key, the follower is that run's and the response carries
     its trace id.
@@ -77,7 +77,7 @@ async def start_run(request: JsonRequest, run_request: RunRequest) -> StartedRun
         files = MessageFiles(
             services.pool, services.files, services.downloader, run_request.attachments, room
         )
-    started = await RunStarter(request, chat, key, run_request, files).start()
+    started = await Submission(request, chat, key, run_request, files).submit()
     context.held.push_async_callback(started.run.aclose)
     return started
 
@@ -99,8 +99,8 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
     )
 
 
-class RunStarter:
-    """The start of one run. It may claim the key several times before a run has started."""
+class Submission:
+    """One submission. It may claim the key several times before a run has started."""
 
     def __init__(
         self,
@@ -118,18 +118,18 @@ class RunStarter:
         self._files = files
         self._is_published = False
 
-    async def start(self) -> StartedRun:
+    async def submit(self) -> StartedRun:
         """Return the run once its user message is saved; the caller closes its follower.
 
         Raises Refusal, BusUnavailable, DatabaseUnavailable.
         """
         try:
-            return await self._start()
+            return await self._submit()
         finally:
             if self._files is not None and not self._is_published:
                 await self._files.discard(self._chat)
 
-    async def _start(self) -> StartedRun:
+    async def _submit(self) -> StartedRun:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _START_SECONDS
         while loop.time() < deadline:
@@ -203,8 +203,8 @@ class RunStarter:
         From then on a worker may start the run, so the slot is the worker's to free. If no worker takes the
         request, the slot's lease expires.
 
-        Crosses to the orchestrator: `orchestrator.inbox` receives `request_chat`. Its frames come back by
-        `bus.trace_channel` to `FollowedRun.deliver`.
+        Crosses to the orchestrator: `orchestrator.inbox.inbox.Inbox.handle`. The run's frames come back
+        to `gateway.runs.followed_runs.FollowedRun.deliver`.
         """
         await self._slot.take(claim.trace_id)
         chat, began = self._chat, time.monotonic()
