@@ -49,7 +49,7 @@ class Encoder:
 
     def encode(self, updates: Iterable[Update]) -> bytes:
         """Return the bytes of these updates; b"" if the form has no event for any of them."""
-        return b"".join(self._encode_update(update) for update in updates)
+        return b"".join([self._encode_update(update) for update in updates])
 
     def encode_marked(self, update: Update, cursor: Cursor | None) -> bytes:
         """Return the bytes of one update with an `id:` line that names the place after it.

@@ -124,11 +124,12 @@ class DeliveryProjection:
             ]
             rows = await self._build_rows(wanted)
             erased = [each.conversation_id for _, each in notices if each.type == "conversation.deleted"]
-            async with conn.transaction():
-                if rows:
-                    await conn.execute(_INSERT, [wire.encode(rows).decode()])
-                if erased and listeners:
-                    await delivery_queue.erase_bodies(conn, erased)
+            if rows or (erased and listeners):
+                async with conn.transaction():
+                    if rows:
+                        await conn.execute(_INSERT, [wire.encode(rows).decode()])
+                    if erased:
+                        await delivery_queue.erase_bodies(conn, erased)
         if erased:
             self._on_erased(erased)
         if rows:

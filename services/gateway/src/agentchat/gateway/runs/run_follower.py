@@ -109,7 +109,7 @@ class RunFollower:
     `gone` is set when its client has left. `on_tick` is called about once a second.
     """
 
-    __slots__ = ("_after_pause", "_changed", "_on_close", "_updates", "_view", "gone", "on_tick")
+    __slots__ = ("_after_pause", "_is_woken", "_on_close", "_updates", "_view", "_waiter", "gone", "on_tick")
 
     def __init__(
         self,
@@ -124,7 +124,8 @@ class RunFollower:
         self._view = view
         self._updates = updates
         self._after_pause = after_pause
-        self._changed = asyncio.Event()
+        self._is_woken = False
+        self._waiter: asyncio.Future[None] | None = None
 
     @property
     def started(self) -> bool:
@@ -177,12 +178,16 @@ class RunFollower:
 
     async def wait(self) -> None:
         """Return when there may be something to take, or `gone` was set, or `wake` was called."""
-        await self._changed.wait()
-        self._changed.clear()
+        if not self._is_woken:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        self._is_woken = False
 
     def wake(self) -> None:
         """End the wait that is under way, or the next one."""
-        self._changed.set()
+        self._is_woken = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def watch_client(self, receive: Receive) -> "asyncio.Task[None]":
         """Set `gone` when the client closes the connection, until the task is cancelled."""

@@ -90,7 +90,9 @@ class View:
         if self.ended or (frame.seq and frame.attempt < self.at.attempt):
             return []
         match frame:
-            case frames.DeltaFrame() if not frame.seq:
+            case frames.DeltaFrame() if frame.seq:  # first, since most frames are these
+                self._take_numbered(frame)
+            case frames.DeltaFrame():
                 self._take_repeated(frame)
             case frames.Completed() | frames.Failed():
                 self._start()
@@ -335,7 +337,8 @@ class View:
             return
         self.at.misses_text = False
         if text := frame.text[length - frame.offset :]:
-            self._send(NextRound(frame.round))
+            if frame.round != self._sent.round:
+                self._send(NextRound(frame.round))
             self._send(TextUpdate(text))
 
     def _place_later(self) -> None:
