@@ -11,7 +11,7 @@ from agentchat.contracts.events import ConversationSeeded, ConversationStarted
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_validation import AgentDraft
 from agentchat.directory.secrets import Sealer

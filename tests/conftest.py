@@ -20,8 +20,8 @@ import structlog
 from psycopg.conninfo import make_conninfo
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from agentchat.conversations.event_store.log import Log, open_log
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import Log, open_log
 from agentchat.ops.prepare import migrate
 from agentchat.ops.service_processes import Servers
 from agentchat.ops.settings import ProcessCounts

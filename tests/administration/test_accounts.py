@@ -15,8 +15,8 @@ from agentchat.administration.key_values import KeyChanges, KeyRotation, NewKey
 from agentchat.contracts import events
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
 from agentchat.contracts.ids import make_id
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.runtime.postgres import Pool

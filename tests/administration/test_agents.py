@@ -28,8 +28,8 @@ from agentchat.contracts import events
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.values import Usage
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.read_model_follower import Follower

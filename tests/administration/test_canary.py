@@ -14,8 +14,8 @@ from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Decider, Usage
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections import feedback_table, runs_table, tools_table
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.directory.agent_config import load_agent

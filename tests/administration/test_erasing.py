@@ -16,8 +16,8 @@ from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.messages import EraseAnswered, EraseConversation
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.read_model_follower import Follower

@@ -14,7 +14,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable, FeedConflict, MessageTooLarge
 from agentchat.bus.feed_seek import FeedEnd, get_position
 from agentchat.contracts import examples, messages, subjects, tool_messages, wire
-from agentchat.contracts.feed import FeedEvent
+from agentchat.contracts.feed_event import FeedEvent
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.ops.service_processes import Servers
 from agentchat.runtime.postgres import Pool
 from tests.console.embedded import GUARDED, run_console

@@ -17,10 +17,10 @@ from agentchat.administration.admin import Admin
 from agentchat.administration.admin_tokens import NewToken, create
 from agentchat.administration.routes import ROUTES
 from agentchat.console import app
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.directory_lists import list_changes
-from agentchat.conversations.event_store.log import open_log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.directory_lists import list_changes
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import open_log
 from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import Pool
 from tests.console.test_roles import GUARDED, Visitor, list_handlers

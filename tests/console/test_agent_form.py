@@ -8,8 +8,8 @@ import pytest
 from litestar.datastructures import FormMultiDict
 
 from agentchat.administration.admin_values import Agent, SecretHint
-from agentchat.console.frame.schema_forms import FormField, RefusedForm
 from agentchat.console.pages.agent_form import EDIT, NEW
+from agentchat.console.shared.schema_forms import FormField, RefusedForm
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.directory.agent_config import AgentSettings
 

@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from agentchat.console.frame import assets, rendering
+from agentchat.console.shared import assets, rendering
 
 _OF_LIBRARIES = re.compile(r"u-.*|uplot")
 _BUILT = re.compile(r"field-.*|compaction")

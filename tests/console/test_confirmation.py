@@ -3,7 +3,7 @@
 import pytest
 from litestar.datastructures import FormMultiDict
 
-from agentchat.console.frame.confirmation import DropDown, Question, describe_uses, find_unconfirmed
+from agentchat.console.shared.confirmation import DropDown, Question, describe_uses, find_unconfirmed
 from agentchat.contracts.admin_errors import Use
 
 PLAIN = Question(title="Revoke?", text="It fails.", button="Revoke", back="/")

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from agentchat.console.frame.sessions import LOCAL
 from agentchat.console.pages.accounts_page import build_bars
 from agentchat.console.pages.agents_page import diff_lines
+from agentchat.console.shared.sessions import LOCAL
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.aggregate.conversation import Conversation

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
-from agentchat.console.frame.assets import Assets
+from agentchat.console.shared.assets import Assets
 from agentchat.contracts import events
 from tests.console.pages import Browser, extract_text
 from tests.conversations.given import (

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from agentchat.console.frame.assets import FOLDER
+from agentchat.console.shared.assets import FOLDER
 from tests.support.node import require_program
 
 _PAGE = """

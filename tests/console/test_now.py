@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
-from agentchat.console.frame.event_source import encode_event
-from agentchat.console.live.monitor import build_point
-from agentchat.console.live.scraping import Scrape
+from agentchat.console.live.metrics_history import build_point
+from agentchat.console.live.metrics_scraper import Scrape
 from agentchat.console.pages.now.now_board import build_charts
 from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, build_row
+from agentchat.console.shared.event_source import encode_event
 from agentchat.contracts import frames
 from agentchat.contracts.values import Usage
 from agentchat.conversations.queries.current_activity import OpenRun, open_runs

@@ -9,7 +9,7 @@ import pytest
 from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
 from agentchat.contracts.ids import make_id
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.files.file_store import FileStore
 from tests.console.pages import Browser, extract_text
 from tests.conversations import recorded

@@ -12,9 +12,9 @@ import httpx
 import pytest
 from joserfc.jwk import OctKey, RSAKey
 
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.oidc import OidcProvider, build_person_name, read_claim
-from agentchat.console.frame.sessions import ProviderUnavailable, SignInRefused
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.oidc import OidcProvider, build_person_name, read_claim
+from agentchat.console.shared.sessions import ProviderUnavailable, SignInRefused
 from agentchat.console.sign_in_settings import SignInSettings
 from tests.console.embedded import URL, run_console
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, name_provider

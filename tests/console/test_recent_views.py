@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentchat.console.frame.recent_views import VIEW_SECONDS, RecentViews
+from agentchat.console.shared.recent_views import VIEW_SECONDS, RecentViews
 from tests.console.pages import Browser
 from tests.conversations.given import (
     ACCOUNT,

@@ -7,10 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.oidc import OidcProvider
-from agentchat.console.frame.sessions import GRACE_SECONDS, Sessions
-from agentchat.console.frame.sessions import Person as SignedIn
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.oidc import OidcProvider
+from agentchat.console.shared.sessions import GRACE_SECONDS, Sessions
+from agentchat.console.shared.sessions import Person as SignedIn
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool

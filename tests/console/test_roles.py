@@ -14,12 +14,12 @@ from litestar.middleware.csrf import generate_csrf_token
 
 from agentchat.administration import Admin
 from agentchat.console import app
-from agentchat.console.frame import oidc
-from agentchat.console.frame.console_roles import Rights, Role
-from agentchat.console.frame.sessions import Person, Sessions
+from agentchat.console.shared import oidc
+from agentchat.console.shared.console_roles import Rights, Role
+from agentchat.console.shared.sessions import Person, Sessions
 from agentchat.console.sign_in_settings import SignInSettings
-from agentchat.conversations.event_store.log import open_log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import open_log
 from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import Pool
 from tests.console.embedded import TOKEN, URL

@@ -7,7 +7,7 @@ from litestar.datastructures import FormMultiDict
 from msgspec import Struct
 
 from agentchat.administration.admin_values import NewPlan
-from agentchat.console.frame.schema_forms import RefusedForm, SchemaForm, build_body_schema
+from agentchat.console.shared.schema_forms import RefusedForm, SchemaForm, build_body_schema
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.directory.agent_config import McpServer

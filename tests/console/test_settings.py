@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from agentchat.console.frame.console_roles import Role
 from agentchat.console.settings import ConsoleSettings
+from agentchat.console.shared.console_roles import Role
 from agentchat.runtime.settings import SettingsError, load
 
 _GOOD = {

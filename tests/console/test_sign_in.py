@@ -8,10 +8,10 @@ import pytest
 
 from agentchat.administration import admin_tokens
 from agentchat.administration.admin_tokens import NewToken
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.sessions import Person, Sessions
-from agentchat.console.frame.sign_in import keep_local_path
-from agentchat.console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInLimit
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.sessions import Person, Sessions
+from agentchat.console.shared.sign_in import keep_local_path
+from agentchat.console.shared.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInLimit
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool

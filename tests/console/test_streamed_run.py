@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator
 
 from agentchat.bus.bus import Bus
-from agentchat.console.frame.streamed_run import StreamedRun, follow_run
+from agentchat.console.shared.streamed_run import StreamedRun, follow_run
 from agentchat.contracts import frames
 from tests.conversations.given import (
     build_delta,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentchat.console.frame.template_filters import FILTERS
+from agentchat.console.shared.template_filters import FILTERS
 from tests.console.pages import extract_text
 
 _AT = datetime(2026, 11, 14, 12, 2, 7, 412_000, tzinfo=timezone(timedelta(hours=2)))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentchat.contracts import events, frames, messages, wire
-from agentchat.contracts.bus_message import BusMessage
 from agentchat.contracts.examples import EVENT_EXAMPLES
 from agentchat.contracts.http import DeltaEvent
+from agentchat.contracts.message_base import BusMessage
 from tests.contracts.wire_examples import FRAME_EXAMPLES, MESSAGE_EXAMPLES
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -1,7 +1,6 @@
 """One example of every internal message and frame; `contracts.examples` has those of the public feed."""
 
 from agentchat.contracts import authorizations, frames, messages, replay_messages, tool_messages
-from agentchat.contracts.bus_message import BusMessage
 from agentchat.contracts.examples import (
     ACCOUNT,
     AGENT,
@@ -18,6 +17,7 @@ from agentchat.contracts.examples import (
     TRACE,
     USER_MESSAGE,
 )
+from agentchat.contracts.message_base import BusMessage
 from agentchat.contracts.values import ClientToolResult, Decider, RunWarning, ToolSpec, Usage
 
 WARNING = RunWarning(

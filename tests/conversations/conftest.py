@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.conversations.migrations import migrate
 from agentchat.runtime.postgres import Pool

@@ -13,8 +13,8 @@ from agentchat.contracts.events import Event
 from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.projection import Projection
 from agentchat.conversations.projections.read_model_follower import BATCH, Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS

@@ -11,7 +11,7 @@ from agentchat.contracts import events, ids
 from agentchat.contracts.values import Form
 from agentchat.conversations.conversation_export import EndLine, EventLine, FileHeader
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from tests.conversations.given import AT, trace
 
 FOLDER = Path(__file__).parents[1] / "histories"

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from agentchat.administration import Admin, admin_accounts
 from agentchat.administration.admin_values import NewAccount
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.ops.errors import StackError
 from agentchat.ops.main import app
 from agentchat.runtime.postgres import open_pool

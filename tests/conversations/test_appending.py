@@ -10,10 +10,10 @@ import pytest
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
-from agentchat.conversations.event_store import writer
+from agentchat.conversations.event_store import append_writer
 from agentchat.conversations.event_store.append_statement import LeaseChange
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection
 from tests.conversations.given import ACCOUNT, AT, build_conversation_started, build_user_message, trace
 from tests.conversations.turns import LOCK_CONVERSATION
@@ -144,7 +144,7 @@ async def test_a_small_append_waits_for_one_large_one_at_most(
 async def test_only_the_append_that_waits_fails(
     migrated_database_url: str, log: Log, held: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "APPEND_SECONDS", 2.5)
+    monkeypatch.setattr(append_writer, "APPEND_SECONDS", 2.5)
     waiting = make_id()
     lease = LeaseChange(trace(waiting), "worker")
     async with (

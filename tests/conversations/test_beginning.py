@@ -14,7 +14,7 @@ from agentchat.contracts.timings import LEASE_SECONDS
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.append_statement import CLOCK_SECONDS, Condition, RunStart
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
 from agentchat.conversations.leases.leases import Lease, Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import Pool, acquire_connection

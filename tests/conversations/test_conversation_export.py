@@ -16,8 +16,8 @@ import pytest
 
 from agentchat.contracts import ids
 from agentchat.conversations.conversation_export import ExportWriter, load_exportable_events
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.analytics_views import Column
 from agentchat.ops.export.row_writers import open_writer
 from tests.conversations import given, recorded

@@ -34,10 +34,10 @@ from agentchat.contracts.events import Event
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.event_store.mapper import ConversationEvent
 from agentchat.conversations.event_store.recorder import ConversationRecorder
-from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.eventsourcing_application import DATABASE_URL, ConversationLog, project
 from agentchat.ops import table_grants
 from agentchat.runtime.database_roles import OPERATOR

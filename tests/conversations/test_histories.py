@@ -10,8 +10,8 @@ from agentchat.contracts import events
 from agentchat.contracts.values import TOKEN_KINDS, Usage
 from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.runtime.postgres import Pool
 from tests.conversations import recorded
 from tests.conversations.read_models import follow

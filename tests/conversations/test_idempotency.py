@@ -11,7 +11,7 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.erasures import Erasure, finish_chunk, load_chunk
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.conversations.idempotency.idempotency_keys import (
     Claim,

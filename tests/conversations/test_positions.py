@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from agentchat.contracts.ids import make_id
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import Log, LogEntry
 from agentchat.conversations.event_store.feed_reader import store_fed_position
-from agentchat.conversations.event_store.log import Log, LogEntry
-from agentchat.conversations.event_store.store import ConversationStore, open_store
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.projections.rebuild_read_models import rebuild
 from agentchat.runtime.postgres import Pool, open_pool

@@ -11,7 +11,7 @@ from agentchat.contracts import events
 from agentchat.contracts.events import ConversationDescribed, Event
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.projections import conversations_table, messages_table, runs_table
 from agentchat.conversations.projections.projection import LoggedFact, Statement
 from agentchat.conversations.projections.read_model_follower import Follower

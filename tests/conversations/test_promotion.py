@@ -13,8 +13,8 @@ from agentchat.bus.errors import FeedConflict
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.event_store.log import open_log
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import open_log
 from agentchat.ops.prepare import migrate
 from agentchat.ops.repair_command import LEFT_OUT, LostEvents, find_lost, repair_positions
 from agentchat.projector.feed_publisher import FeedPublisher

@@ -2,10 +2,10 @@
 
 import psycopg
 
-from agentchat.conversations.event_store import log
+from agentchat.conversations.event_store import event_log
 from agentchat.conversations.postgres_sessions import load_statements
 
-_READ = load_statements(log.__file__)["read"]
+_READ = load_statements(event_log.__file__)["read"]
 _ROWS, _PAGES_PER_ROW = 500, 8
 _FILL = """
 INSERT INTO conversation_events

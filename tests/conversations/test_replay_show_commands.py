@@ -14,7 +14,7 @@ from agentchat.administration import admin_agents
 from agentchat.administration.admin_values import NewAgent
 from agentchat.contracts import ids
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.directory.agent_validation import AgentChanges
 from tests.conversations.given import (
     begin,

@@ -10,7 +10,7 @@ from agentchat.contracts.events import Event
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import fold
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import LogEntry
+from agentchat.conversations.event_store.event_log import LogEntry
 from agentchat.conversations.queries.run_timeline import AXIS, Timeline, build_timeline
 from tests.conversations import recorded
 from tests.conversations.given import (

@@ -11,8 +11,8 @@ from psycopg import sql
 from agentchat.contracts import events
 from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.projection import LoggedFact
 from agentchat.conversations.projections.search_table import MAX_CHARACTERS, PROJECTION
 from agentchat.conversations.queries import text_matches

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from agentchat.contracts import events, ids
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import ShownMessage, Usage
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_by_history import (
     ContinuedConversation,
     compute_digests,

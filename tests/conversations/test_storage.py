@@ -6,7 +6,7 @@ import pytest
 from agentchat.contracts import events
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import sum_bytes
+from agentchat.conversations.event_store.event_log import sum_bytes
 from agentchat.conversations.projections import conversations_table
 from agentchat.conversations.projections.conversations_table import AccountStorage, sum_stored_by_account
 from tests.conversations.read_models import Storage

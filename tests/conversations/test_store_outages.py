@@ -10,10 +10,10 @@ import pytest
 from agentchat.contracts.events import Event
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store import writer
-from agentchat.conversations.event_store.log import open_log
-from agentchat.conversations.event_store.store import ConversationStore, open_store
-from agentchat.conversations.event_store.writer import TRANSACTION
+from agentchat.conversations.event_store import append_writer
+from agentchat.conversations.event_store.append_writer import TRANSACTION
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import open_log
 from agentchat.runtime.postgres import DatabaseUnavailable, connect_options
 from tests.conversations.given import begin, build_conversation_started
 from tests.conversations.turns import OpenAppend
@@ -44,7 +44,7 @@ async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
 async def test_a_notification_that_was_not_confirmed_is_sent_again(
     migrated_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "NOTIFY_SECONDS", 0.5)
+    monkeypatch.setattr(append_writer, "NOTIFY_SECONDS", 0.5)
     async with (
         await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as heard,
         run_proxy(migrated_database_url) as (proxy, url),

@@ -9,7 +9,7 @@ from agentchat.contracts.updates import TextUpdate
 from agentchat.conversations.aggregate.canonical_stream import MOST_PIECES, replay_updates, thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
-from agentchat.conversations.event_store.log import TURN_BYTES, LogEntry, iterate_in_turns
+from agentchat.conversations.event_store.event_log import TURN_BYTES, LogEntry, iterate_in_turns
 from tests.conversations.given import build_conversation_started, run_after, turn
 
 

@@ -11,7 +11,7 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.run_ends import fail
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
 from agentchat.conversations.queries.account_usage import load_account_usage

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from agentchat.contracts.ids import make_id
-from agentchat.conversations.event_store.log import open_log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import open_log
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.conversations.postgres_server import PostgresServer

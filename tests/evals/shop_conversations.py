@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.evals.case_reader import CaseReader, load_suite_agent
 from agentchat.evals.cases import write_cases
 from agentchat.evals.suite import CASES, SETTINGS, Suite, read_suite, write_agent, write_file

@@ -16,8 +16,8 @@ from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Decider
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.evals.cases import Case, encode_case, read_cases
 from agentchat.evals.suite import read_suite

@@ -7,7 +7,7 @@ from agentchat.contracts import events
 from agentchat.contracts.examples import FILE
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import LogEntry
+from agentchat.conversations.event_store.event_log import LogEntry
 from agentchat.evals.case_reader import has_files
 from tests.conversations import given
 

@@ -14,7 +14,7 @@ from agentchat.contracts.values import Usage
 from agentchat.evals.answer_cache import CACHE, AnsweringVersion
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import UnfitSuite
-from agentchat.evals.reruns import Reruns
+from agentchat.evals.replay_requests import Reruns
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import Suite
 from agentchat.evals.suite_run import SuiteRun

@@ -4,8 +4,8 @@ from typing import Protocol
 
 from agentchat.contracts import events, frames, ids, messages
 from agentchat.contracts.values import Message, Usage
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.projection import Projection
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.runtime.postgres import Pool

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from agentchat.administration.routes import ROUTES
-from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE
+from agentchat.gateway.access.wrong_key_limit import WRONG_AT_ONCE
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, StartGateway

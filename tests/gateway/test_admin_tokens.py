@@ -6,8 +6,8 @@ import httpx
 
 from agentchat.administration.account_scope import has_account
 from agentchat.administration.routes import ROUTES
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.directory.named_tokens import Role
 from agentchat.runtime.postgres import Pool
 from tests.administrator import administrator

@@ -10,7 +10,7 @@ import pytest
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events, messages
 from agentchat.contracts.values import Usage
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from tests.gateway.client import Client, check_problem
 from tests.gateway.stored import AT, add, has_ended, write
 from tests.gateway.worker import Turn, Worker

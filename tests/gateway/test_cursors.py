@@ -23,8 +23,8 @@ from agentchat.contracts.updates import (
     WarningUpdate,
 )
 from agentchat.contracts.values import Message, RunWarning
-from agentchat.conversations.event_store.log import open_log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import open_log
 from agentchat.gateway.runs.followed_runs import SHUTDOWN, FollowedRuns
 from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import STREAM

@@ -9,7 +9,7 @@ import pytest
 
 from agentchat.contracts import events, ids, subjects, wire
 from agentchat.contracts.messages import DescribeAnswered, DescribeConversation, DescribeOutcome
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events, frames, ids
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import open_pool
 from tests.gateway.client import Client, EventReader, check_problem, is_accepted

@@ -9,7 +9,7 @@ from agentchat.contracts import events, ids, subjects
 from agentchat.contracts.messages import FeedbackAnswered, GiveFeedback
 from agentchat.contracts.values import MAX_COMMENT, MAX_LABEL
 from agentchat.conversations.aggregate import feedback_rules
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.projections import conversations_table, feedback_table, messages_table
 from agentchat.runtime.postgres import Pool
 from tests.gateway import stored

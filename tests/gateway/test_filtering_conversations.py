@@ -5,7 +5,7 @@ import os
 import pytest
 
 from agentchat.contracts import events, ids
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.projections import conversations_table
 from agentchat.runtime.postgres import Pool
 from tests.gateway import stored

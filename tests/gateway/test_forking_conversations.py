@@ -10,8 +10,8 @@ from agentchat.contracts import events, ids, subjects
 from agentchat.contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections import conversations_table
 from agentchat.runtime.postgres import open_pool
 from tests.gateway import stored

@@ -10,8 +10,8 @@ import pytest
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events, frames, ids
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import Log, LogEntry
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log, LogEntry
 from agentchat.gateway.runs.followed_runs import FollowedRun, RunKey
 from agentchat.gateway.runs.run_reader import RunReader
 from agentchat.gateway.runs.run_request import ViewKind

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from agentchat.contracts import frames, ids
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.runtime.postgres import Connection
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts, StartProcess

@@ -10,7 +10,7 @@ import pytest
 from agentchat.administration import admin_accounts, admin_keys
 from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.key_values import KeyRotation, NewKey
-from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE, WrongKeys
+from agentchat.gateway.access.wrong_key_limit import WRONG_AT_ONCE, WrongKeys
 from agentchat.runtime.client_address import find_peer, parse_networks
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.settings import SettingsError

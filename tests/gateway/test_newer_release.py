@@ -8,7 +8,7 @@ from agentchat.contracts import frames, ids, messages
 from agentchat.contracts.events import ApprovalRequested
 from agentchat.conversations.aggregate.rebuild_request import CANCELLED
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from tests.gateway import event_streams, stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts

@@ -6,7 +6,7 @@ import httpx
 
 from agentchat.contracts import subjects
 from agentchat.contracts.authorizations import AuthorizationFinished, FinishAuthorization, derive_callback
-from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE
+from agentchat.gateway.access.wrong_key_limit import WRONG_AT_ONCE
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import StartGateway
 from tests.gateway.worker import Worker

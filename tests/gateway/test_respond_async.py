@@ -7,7 +7,7 @@ import pytest
 
 from agentchat.contracts import events, frames
 from agentchat.contracts.values import Usage
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.runtime.postgres import Pool
 from tests.gateway import stored

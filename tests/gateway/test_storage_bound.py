@@ -12,7 +12,7 @@ from agentchat.contracts.messages import (
     EraseConversation,
 )
 from agentchat.contracts.ownership import Owner
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.projections import conversations_table
 from agentchat.conversations.queries.account_usage import AccountFigures, read_current_month
 from agentchat.directory.api_keys import Caller

@@ -1,7 +1,7 @@
 """Time travel, `?at=`: a conversation and its messages as they were."""
 
 from agentchat.contracts import ids
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.gateway.runs import claim_key, followed_runs, run_follower, submit_request
 from agentchat.runtime import listening_socket, metrics
 from tests.bus.nats_server import NatsServer

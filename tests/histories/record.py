@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from agentchat.conversations.conversation_export import ExportWriter, load_exportable_events
-from agentchat.conversations.event_store.log import Log, open_log
+from agentchat.conversations.event_store.event_log import Log, open_log
 from agentchat.ops import demo
 from agentchat.ops.settings import ProcessCounts
 from tests.gateway.admin import AdminClient

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.event_store.log import open_log
+from agentchat.conversations.event_store.event_log import open_log
 from agentchat.limits import Limiter
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.anthropic.client import AnthropicModel

@@ -21,8 +21,8 @@ from agentchat.contracts.messages import CancelRequested, ChatRequested, DeadLet
 from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.secrets import Sealer
 from agentchat.orchestrator.services import DEFAULT, Timings

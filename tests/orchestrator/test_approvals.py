@@ -15,8 +15,8 @@ from agentchat.contracts.values import Decider, Usage
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.rebuild_request import CANCELLED, rebuild_request
+from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.event_store.mapper import UNREADABLE
-from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter

@@ -12,7 +12,7 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import DescribeConversation
 from agentchat.conversations.aggregate.run_ends import cancel
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.leases.leases import Leases
 from agentchat.orchestrator.run.run_log import RunLog
 from agentchat.runtime.postgres import open_pool

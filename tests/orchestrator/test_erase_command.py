@@ -15,7 +15,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.run_ends import fail
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.leases.leases import Leases
 from agentchat.orchestrator.services import Timings
 from agentchat.runtime.postgres import open_pool

@@ -15,8 +15,8 @@ from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
 from agentchat.directory.agent_config import AgentConfig, Fallback
 from agentchat.orchestrator.models import ModelFailure
-from agentchat.orchestrator.models.failing_models import FailingModels
-from agentchat.orchestrator.models.port import make_timeout
+from agentchat.orchestrator.models.circuit_breaker import FailingModels
+from agentchat.orchestrator.models.model_interface import make_timeout
 from agentchat.orchestrator.run.fall_back import classify_failure, leave_out_thinking
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.given import Listener, World

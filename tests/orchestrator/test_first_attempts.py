@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts import events, frames
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import acquire_connection

@@ -15,8 +15,8 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ForkAnswered, ForkConversation
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log, LogEntry
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import Log, LogEntry
 from agentchat.orchestrator.rpc.fork_command import fork
 from agentchat.orchestrator.services import DEFAULT, WorkerServices
 from agentchat.orchestrator.worker import _open_services
@@ -128,7 +128,7 @@ async def test_too_large_source_is_read_to_the_limit_only(
 ) -> None:
     source_id = await store_long_source(world)
     monkeypatch.setattr(forking, "MAX_EVENTS", 25)
-    monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_ENTRIES", 10)
+    monkeypatch.setattr("agentchat.conversations.event_store.event_log.PAGE_ENTRIES", 10)
     async with gate_forks(world) as (parts, log):
         log.open.set()
         answer = await fork(parts, fork_of(world, source_id))

@@ -12,7 +12,7 @@ from agentchat.contracts.messages import (
     ChatRequested,
 )
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World, format_time_ago, wait_until_logged
 from tests.orchestrator.process import orchestrator

@@ -10,7 +10,7 @@ from agentchat.contracts.values import Usage
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall
 from agentchat.orchestrator.models.anthropic.client import AnthropicModel
-from agentchat.orchestrator.models.port import ModelClient
+from agentchat.orchestrator.models.model_interface import ModelClient
 from agentchat.orchestrator.models.streamed_reply import SLICE_BYTES
 from agentchat.orchestrator.run import channel
 from agentchat.orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, FramePacer

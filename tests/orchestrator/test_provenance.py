@@ -8,7 +8,7 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.contracts.values import ToolSpec
 from agentchat.orchestrator.models import ModelCall
-from agentchat.orchestrator.models.port import hash_tools
+from agentchat.orchestrator.models.model_interface import hash_tools
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import reply_with
 

@@ -10,8 +10,8 @@ import pytest
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall
 from agentchat.orchestrator.models.anthropic.client import AnthropicModel
+from agentchat.orchestrator.models.model_interface import ModelClient
 from agentchat.orchestrator.models.openai.client import OpenAIModel
-from agentchat.orchestrator.models.port import ModelClient
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, reply_with

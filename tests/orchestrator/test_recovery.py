@@ -10,7 +10,7 @@ import pytest
 from agentchat.contracts import events, frames, subjects, wire
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.values import Usage
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import break_off, reply_with, reply_with_calls

@@ -11,7 +11,7 @@ from agentchat.contracts.events import SourcesRetrieved
 from agentchat.contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
 from agentchat.contracts.values import Source
 from agentchat.directory.agent_config import McpServer
-from agentchat.evals.reruns import Reruns
+from agentchat.evals.replay_requests import Reruns
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import reply_with, reply_with_calls
 from tests.orchestrator.test_approvals import SHOP as ASKING_SHOP

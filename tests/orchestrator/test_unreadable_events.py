@@ -12,7 +12,7 @@ from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import reply_with

@@ -14,8 +14,8 @@ from nats.aio.client import Client
 from nats.js.api import RawStreamMsg
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.projector.feed_publisher import FeedPublisher
 from agentchat.runtime.postgres import Pool
 from tests.conversations.outages import make_steady

@@ -9,7 +9,7 @@ from agentchat.contracts import events, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store import log as log_module
+from agentchat.conversations.event_store import event_log as log_module
 from agentchat.conversations.event_store.feed_reader import store_fed_position
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS

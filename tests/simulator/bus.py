@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.work_queues import Backlog
 from agentchat.contracts import frames, messages, subjects, tool_messages, wire
-from agentchat.contracts.bus_message import BusMessage
+from agentchat.contracts.message_base import BusMessage
 from tests.simulator.nats import Consumption, Nats, Queue, RunFollower
 from tests.simulator.process import Process
 

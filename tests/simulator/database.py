@@ -10,10 +10,10 @@ import psycopg
 from agentchat.contracts import events
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.errors import VersionConflict
-from agentchat.conversations.event_store import log as log_module
+from agentchat.conversations.event_store import event_log as log_module
 from agentchat.conversations.event_store.append_statement import AppendItem
-from agentchat.conversations.event_store.log import Log, LogEntry
-from agentchat.conversations.event_store.writer import APPEND_SECONDS
+from agentchat.conversations.event_store.append_writer import APPEND_SECONDS
+from agentchat.conversations.event_store.event_log import Log, LogEntry
 from agentchat.conversations.leases import database_availability
 from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable
 from tests.simulator.model import ACCOUNT

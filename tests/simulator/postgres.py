@@ -13,7 +13,7 @@ from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
 from agentchat.conversations import postgres_sessions
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.append_statement import AppendItem, LeaseChange
-from agentchat.conversations.event_store.log import LogEntry
+from agentchat.conversations.event_store.event_log import LogEntry
 from agentchat.conversations.leases import abandoned_runs, database_availability, leases, waiting_line
 from agentchat.directory import plans
 from agentchat.tool_runner import database_clock as tool_clock

@@ -10,7 +10,7 @@ from agentchat.contracts.messages import CancelRequested, ChatRequested
 from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.contracts.updates import Broken, Finished, Started, TextUpdate, Update
 from agentchat.conversations.event_store.conversation_cache import Cache
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
@@ -23,7 +23,7 @@ from agentchat.gateway.runs.submit_request import Submission
 from agentchat.orchestrator.heartbeat import run_heartbeat
 from agentchat.orchestrator.inbox.inbox import Inbox
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.tools.listed_tools import ToolListings
+from agentchat.orchestrator.tools.tool_list_cache import ToolListings
 from agentchat.orchestrator.worker import _drain
 from agentchat.projector.sweeper import Sweeper
 from agentchat.runtime.postgres import DatabaseUnavailable

@@ -8,12 +8,12 @@ from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.bus.rpc import Rpc
 from agentchat.bus.trace_channel import Traces
 from agentchat.bus.work_queues import Queues
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.writer import Writer
+from agentchat.conversations.event_store.append_writer import Writer
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.limits.limiter import Limiter
 from agentchat.orchestrator.agent_loader import Agents
 from agentchat.orchestrator.models import Models
-from agentchat.orchestrator.models.port import ModelClient
+from agentchat.orchestrator.models.model_interface import ModelClient
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.tool_servers import ServerPool, ToolServer
 from tests.simulator import bus, database, model, nats, services

@@ -19,8 +19,8 @@ from agentchat.bus.bus import Bus
 from agentchat.contracts import events
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.migrations import migrate
 from agentchat.ops import folder_secrets
 from agentchat.ops.folder_secrets import derive_password

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from psycopg import AsyncConnection
 
-from agentchat.conversations.event_store.log import Log, open_log
+from agentchat.conversations.event_store.event_log import Log, open_log
 from tests.harness import RunningStack
 from tests.system.calling import MakeAgent, events_of, text_of
 

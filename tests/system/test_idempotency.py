@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from agentchat.contracts import events
-from agentchat.conversations.event_store.log import open_log
+from agentchat.conversations.event_store.event_log import open_log
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 

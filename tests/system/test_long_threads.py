@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentchat.contracts.events import ContextCompacted
-from agentchat.conversations.event_store.log import open_log
+from agentchat.conversations.event_store.event_log import open_log
 from tests.harness import RunningStack
 from tests.system.calling import MakeAgent
 from tests.system.scanning import places_of

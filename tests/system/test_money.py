@@ -8,7 +8,7 @@ from standardwebhooks import Webhook
 
 from agentchat.administration import Admin, admin_accounts, admin_usage
 from agentchat.administration.admin_values import AccountChanges
-from agentchat.console.frame.template_filters import format_money
+from agentchat.console.shared.template_filters import format_money
 from agentchat.runtime.postgres import acquire_connection
 from tests.console.pages import Browser
 from tests.harness import RunningStack

@@ -4,7 +4,7 @@ import asyncio
 
 from agentchat.administration import Admin, admin_plans, admin_usage
 from agentchat.administration.admin_values import PlanChanges
-from agentchat.conversations.event_store.log import Log, sum_bytes
+from agentchat.conversations.event_store.event_log import Log, sum_bytes
 from tests.administrator import plan_with, put_plan
 from tests.system.calling import Caller, MakeAccount
 

@@ -23,8 +23,8 @@ from agentchat.contracts.webhooks import (
     Payload,
 )
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.net_guard import Guard
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks import deliveries, endpoints, retry_schedule

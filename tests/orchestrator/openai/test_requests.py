@@ -6,9 +6,9 @@ import pytest
 
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.model_parameters import DIALECTS as NAMES
+from agentchat.orchestrator.models.model_interface import ModelCall, ModelFailure
 from agentchat.orchestrator.models.openai.client import build_body, can_enforce
 from agentchat.orchestrator.models.openai.dialects import DIALECTS, find_dialect
-from agentchat.orchestrator.models.port import ModelCall, ModelFailure
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import ScriptedProvider
 from tests.orchestrator.scripted_chat import reply_with

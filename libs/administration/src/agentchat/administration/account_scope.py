@@ -12,7 +12,7 @@ from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.checked_input import parse_id
 from agentchat.contracts.admin_errors import Disallowed, NotFound
 from agentchat.contracts.ids import is_trace_id
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import find_run
 
 KINDS = {

@@ -29,7 +29,7 @@ from agentchat.administration.query_parameters import (
 from agentchat.bus.commands import erase_conversation
 from agentchat.contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from agentchat.conversations.erasures import UnfinishedErasure, list_unfinished_erasures
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.queries.conversation_search import (
     CONVERSATIONS,

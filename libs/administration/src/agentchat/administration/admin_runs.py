@@ -28,7 +28,7 @@ from agentchat.contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.rebuild_request import CANCELLED, rebuild_request
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.directory.prompt_variables import check_context, list_missing_variables
 from agentchat.runtime import logs

@@ -9,7 +9,7 @@ from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.checked_input import parse_number
 from agentchat.administration.query_parameters import After, DryRun, Limit, OfUser, OrderOfUsers
 from agentchat.contracts.admin_errors import NotFound, Use
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.user_export import ExportLine, export_user
 from agentchat.conversations.queries.user_summaries import (
     EndUser,

@@ -17,7 +17,7 @@ from agentchat.bus.errors import BusUnavailable, FeedConflict
 from agentchat.bus.feed_seek import EVERY_EVENT, MESSAGE_ID, FeedEnd, find_feed_end, find_first, get_position
 from agentchat.bus.jetstream import JetStream, StoredMessage
 from agentchat.contracts import subjects, wire
-from agentchat.contracts.feed import FeedEvent
+from agentchat.contracts.feed_event import FeedEvent
 from agentchat.contracts.messages import EventTooLarge
 from agentchat.runtime import logs
 from agentchat.runtime.retry_loops import wait_for_event

@@ -13,7 +13,7 @@ from agentchat.bus.connection import Connection
 from agentchat.bus.errors import BusUnavailable, MessageTooLarge, RequestDeclined
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import wire
-from agentchat.contracts.bus_message import BusMessage
+from agentchat.contracts.message_base import BusMessage
 from agentchat.runtime import logs, telemetry
 
 Answer = Callable[[bytes], Awaitable[bytes]]

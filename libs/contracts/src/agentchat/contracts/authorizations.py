@@ -6,7 +6,7 @@ Sent by `administration`; answered by `tool_runner.authorization`.
 import base64
 import hashlib
 
-from agentchat.contracts.bus_message import BusMessage
+from agentchat.contracts.message_base import BusMessage
 
 CALLBACK_PATTERN = "[A-Za-z0-9_-]{22}"
 

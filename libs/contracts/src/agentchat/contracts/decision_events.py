@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentchat.contracts import values
-from agentchat.contracts.fact import Fact
+from agentchat.contracts.event_base import Fact
 
 
 class DecisionRequested(Fact, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from agentchat.contracts.decision_events import ApprovalRequested as ApprovalReq
 from agentchat.contracts.decision_events import ClientToolRequested as ClientToolRequested
 from agentchat.contracts.decision_events import DecisionRequested as DecisionRequested
 from agentchat.contracts.decision_events import ElicitationRequested as ElicitationRequested
-from agentchat.contracts.fact import Fact as Fact
+from agentchat.contracts.event_base import Fact as Fact
 from agentchat.contracts.files import StoredFile
 
 

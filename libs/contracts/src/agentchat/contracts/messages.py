@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentchat.contracts.bus_message import BusMessage
 from agentchat.contracts.files import StoredFile
+from agentchat.contracts.message_base import BusMessage
 from agentchat.contracts.tool_messages import ServerCheck
 from agentchat.contracts.values import ClientToolResult, Decider, OnBusy, RunFacts, ShownMessage
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentchat.contracts.bus_message import BusMessage
+from agentchat.contracts.message_base import BusMessage
 from agentchat.contracts.values import ToolSpec, Usage
 
 

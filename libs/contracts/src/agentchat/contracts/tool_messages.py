@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts.bus_message import BusMessage
 from agentchat.contracts.files import StoredFile
+from agentchat.contracts.message_base import BusMessage
 from agentchat.contracts.timings import TOOL_SECONDS
 from agentchat.contracts.values import Elicitation, ElicitationAction, ToolSpec
 

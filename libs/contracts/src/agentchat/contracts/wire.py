@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentchat.contracts import events, frames, messages
-from agentchat.contracts.bus_message import BusMessage
+from agentchat.contracts.message_base import BusMessage
 
 _encoder = msgspec.json.Encoder()
 _canonical_encoder = msgspec.json.Encoder(order="deterministic")

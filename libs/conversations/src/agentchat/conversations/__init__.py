@@ -1,7 +1,7 @@
 """Conversations: their state and rules (pure), the event store, and its readers.
 
 - `aggregate`: the state of a conversation and the rules of a turn (pure); start here
-- `event_store`: the log; its `store` is the only writer
+- `event_store`: the log; its `conversation_store` is the only writer
 - `projections`: the read models, and how they are rebuilt and verified
 - `queries`: reads of the log itself
 - `leases`: which worker holds a run, which messages wait for a busy conversation, and runs that no worker

@@ -12,7 +12,7 @@ import msgspec
 
 from agentchat.contracts import wire
 from agentchat.conversations.aggregate.forking import count_settled
-from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.event_log import Log, LogEntry
 
 FORMAT = "agentchat.conversations"
 FORMAT_VERSION = 1

@@ -13,7 +13,7 @@ from agentchat.contracts import events
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
+from agentchat.conversations.event_store.event_log import Log, LogEntry, run_in_thread_if_large
 from agentchat.directory.agent_config import AgentConfig, AgentSettings, load_agent
 from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.case_sampling import describe_slices

@@ -10,7 +10,7 @@ import msgspec
 
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.conversations.queries.conversation_search import (
     ConversationSearch,
@@ -18,7 +18,7 @@ from agentchat.conversations.queries.conversation_search import (
     list_matching_traces,
 )
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
-from agentchat.evals.language import UNDETERMINED, detect_language
+from agentchat.evals.language_detection import UNDETERMINED, detect_language
 from agentchat.evals.run_choice import ENDS, MOST
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.prices import Prices

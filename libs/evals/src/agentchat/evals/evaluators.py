@@ -17,7 +17,7 @@ from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorCont
 from agentchat.contracts import wire
 from agentchat.contracts.replay_messages import AskedTool
 from agentchat.evals.compared_run import compute_overlap, format_call
-from agentchat.evals.language import LANGUAGES, UNDETERMINED, are_same, detect_language
+from agentchat.evals.language_detection import LANGUAGES, UNDETERMINED, are_same, detect_language
 
 _WORD = re.compile(r"\w+")
 _NUMBERING = re.compile(r"\[\d{1,4}\]|^\s*\d{1,3}[.)]\s", re.MULTILINE)

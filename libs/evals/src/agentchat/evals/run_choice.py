@@ -10,7 +10,7 @@ from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
 from agentchat.evals.compared_run import MESSAGE_CHARACTERS, measure_seconds

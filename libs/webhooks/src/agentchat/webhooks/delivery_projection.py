@@ -1,7 +1,7 @@
 """Insert a row with its body for each event of the log that an endpoint subscribes to.
 
-Reads `conversations.event_store.log`, run by `projector.worker`; `webhooks.sender` sends the rows. The id of
-a row follows from its event and endpoint, so inserting it again changes nothing. Rows are inserted for
+Reads `conversations.event_store.event_log`, run by `projector.worker`; `webhooks.sender` sends the rows. The
+id of a row follows from its event and endpoint, so inserting it again changes nothing. Rows are inserted for
 disabled endpoints too: they wait until the endpoint is enabled, for 31 days at most.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 from agentchat.contracts import events, wire
 from agentchat.contracts.webhooks import EventType, Payload, derive_webhook_id
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.event_log import Log, LogEntry
 from agentchat.conversations.projections import read_model_follower
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection

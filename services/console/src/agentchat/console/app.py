@@ -10,9 +10,6 @@ from litestar.plugins.htmx import HTMXRequest
 from litestar.routes import HTTPRoute
 
 from agentchat.administration.account_scope import has_account
-from agentchat.console.frame import access, error_pages, health, rendering, sign_in
-from agentchat.console.frame.console_middleware import ConsoleMiddleware
-from agentchat.console.frame.console_roles import FILTERED, KEY, Role, RoleTable
 from agentchat.console.pages import (
     accounts_page,
     agents_page,
@@ -31,6 +28,9 @@ from agentchat.console.pages import (
 )
 from agentchat.console.pages.now import routes as now
 from agentchat.console.services import ConsoleServices
+from agentchat.console.shared import access, error_pages, health, rendering, sign_in
+from agentchat.console.shared.console_middleware import ConsoleMiddleware
+from agentchat.console.shared.console_roles import FILTERED, KEY, Role, RoleTable
 
 PAGES = (
     now.HANDLERS,
@@ -63,7 +63,7 @@ def build(services: ConsoleServices) -> ConsoleMiddleware:
     handlers = [*FRAME, *(each for page in PAGES for each in page)]
     middleware = []
     if services.provider is not None:
-        from agentchat.console.frame import oidc  # loads authlib
+        from agentchat.console.shared import oidc  # loads authlib
 
         handlers += oidc.HANDLERS
         middleware.append(oidc.build_sign_in_cookie(services).middleware)

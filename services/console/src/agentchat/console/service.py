@@ -9,19 +9,19 @@ from msgspec.structs import replace
 from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
 from agentchat.console import app
-from agentchat.console.frame.assets import Assets
-from agentchat.console.frame.recent_views import RecentViews
-from agentchat.console.frame.rendering import build_environment
-from agentchat.console.frame.sessions import Sessions
-from agentchat.console.frame.sign_in_limit import SignInLimit
 from agentchat.console.live.badges import Badges
-from agentchat.console.live.monitor import Monitor
-from agentchat.console.live.open_streams import OpenStreams
+from agentchat.console.live.metrics_history import Monitor
 from agentchat.console.live.prometheus_history import HistoryUnavailable, load_history
+from agentchat.console.live.stream_limit import OpenStreams
 from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.services import ConsoleServices
 from agentchat.console.settings import ConsoleSettings
+from agentchat.console.shared.assets import Assets
+from agentchat.console.shared.recent_views import RecentViews
+from agentchat.console.shared.rendering import build_environment
+from agentchat.console.shared.sessions import Sessions
+from agentchat.console.shared.sign_in_limit import SignInLimit
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.knowledge.embedding.configured_embedder import open_embedder
@@ -32,7 +32,7 @@ from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.postgres import act_as
 
 if TYPE_CHECKING:
-    from agentchat.console.frame.oidc import OidcProvider
+    from agentchat.console.shared.oidc import OidcProvider
 
 POSTGRES_CONNECTIONS = 6
 _ACTOR = "console"
@@ -108,6 +108,6 @@ def _load_provider(settings: ConsoleSettings) -> "OidcProvider | None":
     # Imported only if a provider is set: authlib takes memory.
     if settings.oidc_issuer is None:
         return None
-    from agentchat.console.frame.oidc import OidcProvider
+    from agentchat.console.shared.oidc import OidcProvider
 
     return OidcProvider(settings)

@@ -8,16 +8,16 @@ from litestar.connection import ASGIConnection
 
 from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
-from agentchat.console.frame.assets import Assets
-from agentchat.console.frame.recent_views import RecentViews
-from agentchat.console.frame.sessions import Sessions
-from agentchat.console.frame.sign_in_limit import SignInLimit
 from agentchat.console.live.badges import Badges
-from agentchat.console.live.monitor import Monitor
-from agentchat.console.live.open_streams import OpenStreams
+from agentchat.console.live.metrics_history import Monitor
+from agentchat.console.live.stream_limit import OpenStreams
 from agentchat.console.pages.now.now_board import Boards
 from agentchat.console.pages.now.open_runs import OpenRuns
 from agentchat.console.settings import ConsoleSettings
+from agentchat.console.shared.assets import Assets
+from agentchat.console.shared.recent_views import RecentViews
+from agentchat.console.shared.sessions import Sessions
+from agentchat.console.shared.sign_in_limit import SignInLimit
 from agentchat.files.file_store import FileStore
 from agentchat.ops.run_folder import RunFolder
 from agentchat.runtime.client_address import Network
@@ -26,7 +26,7 @@ from agentchat.runtime.postgres import Pool
 from agentchat.runtime.prices import Prices
 
 if TYPE_CHECKING:  # loads authlib
-    from agentchat.console.frame.oidc import OidcProvider
+    from agentchat.console.shared.oidc import OidcProvider
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 

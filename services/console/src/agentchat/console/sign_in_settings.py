@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agentchat.console.frame.console_roles import Role
+from agentchat.console.shared.console_roles import Role
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.runtime.client_address import parse_networks
 from agentchat.runtime.settings import Setting, SettingsError

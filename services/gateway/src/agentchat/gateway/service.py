@@ -7,16 +7,16 @@ from functools import partial
 from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.directory.agent_config import is_reasoning_shown
 from agentchat.directory.api_keys import Callers, KeyUseRecorder
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.gateway import app
-from agentchat.gateway.access.account_bounds import AccountBounds
+from agentchat.gateway.access.account_concurrency import AccountBounds
 from agentchat.gateway.access.plan_limits import FigureCache
-from agentchat.gateway.access.wrong_keys import WrongKeys
+from agentchat.gateway.access.wrong_key_limit import WrongKeys
 from agentchat.gateway.admin.admin_services import open_admin_access
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.services import DemoAccess, GatewayServices

@@ -6,14 +6,14 @@ from typing import Literal
 import msgspec
 
 from agentchat.bus.bus import Bus
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.directory.api_keys import Callers
 from agentchat.directory.secrets import Sealer
 from agentchat.files.file_store import FileStore
-from agentchat.gateway.access.account_bounds import AccountBounds
+from agentchat.gateway.access.account_concurrency import AccountBounds
 from agentchat.gateway.access.plan_limits import FigureCache
-from agentchat.gateway.access.wrong_keys import WrongKeys
+from agentchat.gateway.access.wrong_key_limit import WrongKeys
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.limits import Limiter

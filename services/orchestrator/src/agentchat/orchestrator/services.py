@@ -14,8 +14,8 @@ from agentchat.contracts.timings import (
     TOOL_SLACK_SECONDS,
 )
 from agentchat.conversations.aggregate.history import HistoryCache
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.leases.leases import Leases, LeaseTimings
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.files.file_store import FileStore
@@ -23,10 +23,10 @@ from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.limits.limiter import Limiter
 from agentchat.orchestrator.agent_loader import Agents
 from agentchat.orchestrator.models import Models
-from agentchat.orchestrator.models.failing_models import FailingModels
+from agentchat.orchestrator.models.circuit_breaker import FailingModels
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
 from agentchat.orchestrator.request_stages import Register
-from agentchat.orchestrator.tools.listed_tools import ToolListings
+from agentchat.orchestrator.tools.tool_list_cache import ToolListings
 from agentchat.runtime.fair_slots import FairSlots
 from agentchat.runtime.postgres import Pool
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.append_statement import Condition
-from agentchat.conversations.event_store.log import Log
-from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.event_store.conversation_store import open_store
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.directory.agent_config import UNCHANGED
@@ -32,7 +32,7 @@ from agentchat.orchestrator.rpc.erase_conversation import keep_removing
 from agentchat.orchestrator.rpc.model_check import serve_checks
 from agentchat.orchestrator.services import DEFAULT, Timings, WorkerServices
 from agentchat.orchestrator.settings import Settings
-from agentchat.orchestrator.tools.listed_tools import ToolListings
+from agentchat.orchestrator.tools.tool_list_cache import ToolListings
 from agentchat.runtime import logs
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.postgres import act_as, open_pool

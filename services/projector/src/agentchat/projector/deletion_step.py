@@ -12,7 +12,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.commands import erase_conversation
 from agentchat.bus.errors import BusUnavailable
 from agentchat.conversations.erasures import list_unerased_conversations
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.queries.user_summaries import list_conversations_of_user
 from agentchat.conversations.user_deletions import (

@@ -14,13 +14,13 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import FeedConflict
 from agentchat.bus.feed_seek import FeedEnd
 from agentchat.bus.feed_stream import Feed
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.event_store.feed_reader import (
     FeedReader,
     find_kept_position,
     read_fed_position,
     store_fed_position,
 )
-from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.projections import read_model_follower
 from agentchat.runtime import failpoints
 from agentchat.runtime.logs import get_logger

@@ -4,8 +4,8 @@ Postgres ends a session that was silent for too long, so a leader that is suspen
 another projector takes over. If the suspended one continues, its session is gone, and what it still tries to
 write is refused because of the positions that it states.
 
-The same session listens for the notifications of `conversations.event_store.writer`, so that followers begin
-at once.
+The same session listens for the notifications of `conversations.event_store.append_writer`, so that followers
+begin at once.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ Under load a step takes more events instead. NOTIFY_SECONDS of the writer + REST
 class Leader:
     """Runs `work` while this process leads.
 
-    `notify` is called after notifications on `channel`, by `conversations.event_store.writer`.
+    `notify` is called after notifications on `channel`, by `conversations.event_store.append_writer`.
     """
 
     def __init__(self, database_url: str, name: str, *, channel: str, notify: Callable[[], None]) -> None:

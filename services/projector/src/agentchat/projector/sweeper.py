@@ -12,7 +12,7 @@ import time
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.conversations.aggregate.rebuild_request import rebuild_request
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.idempotency.idempotency_keys import forget_old_keys
 from agentchat.conversations.leases.abandoned_runs import AbandonedRun, claim_abandoned, forget_old_requests
 from agentchat.conversations.leases.database_availability import keep_recording_availability

@@ -2,8 +2,8 @@
 
 - `schema.sql`: the event table, leases, the settled position
 - `append_events.sql`: the function that appends
-- `store`: loads and appends; `writer`: batches appends; `recorder`, `append_statement`: the statement
+- `conversation_store`: loads and appends; `append_writer`: batches; `append_statement`, `recorder`: the
+  statement
 - `mapper`: events to rows and back; `conversation_cache`: states of the conversations used last
-- `log`: all events, for readers; `shared_log`: for several readers at the same position
-- `feed_reader`: the log as EVENTS carries it
+- `event_log`: all events, for readers; `shared_log`: for several readers; `feed_reader`: as EVENTS has it
 """

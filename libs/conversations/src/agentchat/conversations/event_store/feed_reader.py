@@ -10,10 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events, wire
-from agentchat.contracts.feed import FeedEvent
+from agentchat.contracts.feed_event import FeedEvent
 from agentchat.contracts.timings import EVENTS_KEPT_DAYS
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.event_log import Log, LogEntry
 from agentchat.conversations.event_store.mapper import get_event_name
 from agentchat.runtime.postgres import Pool, acquire_connection
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from agentchat.conversations.event_store.log import EntryPage, Log
+from agentchat.conversations.event_store.event_log import EntryPage, Log
 from agentchat.runtime.postgres import Pool
 
 SHARED_SECONDS = 0.05

@@ -9,7 +9,7 @@ import psycopg
 from agentchat.contracts import events
 from agentchat.contracts.text import clean_text
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import EntryPage, LogEntry
+from agentchat.conversations.event_store.event_log import EntryPage, LogEntry
 from agentchat.conversations.projections.projection import LoggedFact, Projection
 from agentchat.runtime.postgres import Connection
 

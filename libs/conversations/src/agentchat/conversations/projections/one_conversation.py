@@ -5,7 +5,7 @@ from collections.abc import Collection
 import msgspec
 
 from agentchat.conversations.errors import UnknownConversation
-from agentchat.conversations.event_store.log import EntryPage, Log, LogEntry
+from agentchat.conversations.event_store.event_log import EntryPage, Log, LogEntry
 
 
 class OneConversation:

@@ -10,7 +10,7 @@ own name (`runs_2`), which begins at position 0: the release before goes on foll
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.apply_facts import (
     REFUSALS,
     FactBatch,

@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.postgres_sessions import EVENTS_TABLE, lift_time_limits
 from agentchat.conversations.projections.apply_facts import (
     FactBatch,

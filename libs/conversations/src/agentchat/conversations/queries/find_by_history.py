@@ -13,7 +13,7 @@ import msgspec
 from agentchat.contracts import events, wire
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import load_run
 from agentchat.conversations.queries.threads import Thread, list_messages
 from agentchat.runtime.postgres import Pool, acquire_connection

@@ -7,7 +7,7 @@ from psycopg import sql
 
 from agentchat.contracts.values import Form
 from agentchat.conversations.aggregate.conversation import Run, fold
-from agentchat.conversations.event_store.log import Log, iterate_in_turns
+from agentchat.conversations.event_store.event_log import Log, iterate_in_turns
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _PAGE = 500

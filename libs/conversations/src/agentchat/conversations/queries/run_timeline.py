@@ -15,7 +15,7 @@ from agentchat.contracts import events
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.event_store.log import LogEntry
+from agentchat.conversations.event_store.event_log import LogEntry
 
 BarKind = Literal[
     "model",

@@ -9,7 +9,7 @@ from agentchat.contracts.files import FileLink, StoredFile
 from agentchat.contracts.values import Decider, Role
 from agentchat.conversations.aggregate.canonical_stream import get_client_output
 from agentchat.conversations.aggregate.conversation import Conversation, Run
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.user_summaries import EndUser, list_conversations_of_user
 from agentchat.runtime.postgres import Pool
 

@@ -10,7 +10,7 @@ import msgspec
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.ops import demo_env, folder_secrets, printing
 from agentchat.ops.backup.base_backups import BackupFolder, read_first_segment, verify
 from agentchat.ops.connections import translate_database_errors

@@ -19,7 +19,7 @@ from agentchat.directory.agent_validation import AgentDraft
 from agentchat.evals.answer_cache import AnsweringVersion
 from agentchat.evals.case_reader import load_suite_agent
 from agentchat.evals.cases import read_cases
-from agentchat.evals.reruns import Reruns
+from agentchat.evals.replay_requests import Reruns
 from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, SuiteAgent, replace_file
 from agentchat.evals.suite_run import SuiteRun

@@ -1,7 +1,7 @@
 """Implement `agentchat eval sync`: remove cases whose conversations were deleted."""
 
 from agentchat.contracts.text import format_count
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.evals.cases import read_cases, write_cases
 from agentchat.ops import printing
 from agentchat.ops.connections import run_with_pool

@@ -11,7 +11,7 @@ from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.text import format_count
 from agentchat.conversations.conversation_export import ExportWriter, load_exportable_events
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries import find_run
 from agentchat.ops import printing
 from agentchat.ops.connections import NoneSuchError, run_with_pool

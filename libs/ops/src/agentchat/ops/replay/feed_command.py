@@ -12,8 +12,8 @@ from agentchat.administration import Admin
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable, FeedConflict
 from agentchat.bus.feed_seek import FeedEnd
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.event_store.feed_reader import FeedReader
-from agentchat.conversations.event_store.log import Log
 from agentchat.ops import connections, printing
 from agentchat.ops.admin.options import AsJson, Yes, confirm
 from agentchat.ops.errors import RefusedError

@@ -15,7 +15,7 @@ from agentchat.conversations.aggregate.compaction_rules import find_opening, fin
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.history import Message, build_round_messages
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.event_log import Log, LogEntry
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.projections.messages_table import find_message
 from agentchat.conversations.queries.find_run import find_run

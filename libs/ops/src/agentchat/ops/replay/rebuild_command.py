@@ -9,7 +9,7 @@ import typer
 
 from agentchat.contracts.ids import is_uuid
 from agentchat.conversations.errors import UnknownConversation
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections import rebuild_read_models
 from agentchat.conversations.projections.apply_facts import RefusedEvent
 from agentchat.conversations.projections.projection import Projection

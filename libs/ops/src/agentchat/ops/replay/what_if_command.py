@@ -15,10 +15,10 @@ from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import Agent
 from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.contracts.text import format_count
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.sample_conversations import RunSelection
 from agentchat.evals.compared_run import ComparedRun, Summary, summarize
-from agentchat.evals.reruns import Candidate, replay
+from agentchat.evals.replay_requests import Candidate, replay
 from agentchat.evals.run_choice import ENDS, MOST, ChosenRun, RunChoice, choose_runs
 from agentchat.evals.text_diff import diff_runs
 from agentchat.ops import connections, printing

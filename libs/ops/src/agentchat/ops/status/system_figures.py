@@ -13,7 +13,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.work_queues import Queue
 from agentchat.conversations.errors import ConversationsError
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.account_usage import DayCost, load_cost_of_today
 from agentchat.conversations.queries.current_activity import (
     Activity,

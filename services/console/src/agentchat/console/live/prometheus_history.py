@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from agentchat.console.live.monitor import ENDS, KEPT_SECONDS, TOKEN_KINDS, Point
-from agentchat.console.live.scraping import fetch
+from agentchat.console.live.metrics_history import ENDS, KEPT_SECONDS, TOKEN_KINDS, Point
+from agentchat.console.live.metrics_scraper import fetch
 from agentchat.contracts.values import Usage
 
 _STEP_SECONDS = 60

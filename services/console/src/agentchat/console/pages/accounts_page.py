@@ -19,15 +19,15 @@ from agentchat.administration import (
 from agentchat.administration.admin_values import AccountChanges, NewAccount, NewPlan, PlanChanges
 from agentchat.administration.checked_input import convert
 from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.confirmation import DropDown, Question, ask, describe_uses
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.directory_lists import list_all, list_changes
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, parse_whole_number
-from agentchat.console.frame.table_view import respond_with_csv
 from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.confirmation import DropDown, Question, ask, describe_uses
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.directory_lists import list_all, list_changes
+from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.schema_forms import BodyForm, RefusedForm, parse_whole_number
+from agentchat.console.shared.table_view import respond_with_csv
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.contracts.values import TOKEN_KINDS, Usage
 from agentchat.conversations.projections.runs_table import UsageLine

@@ -13,10 +13,10 @@ from litestar.datastructures import FormMultiDict
 from agentchat.administration import admin_knowledge
 from agentchat.administration.admin_values import Agent, NewAgent
 from agentchat.administration.checked_input import convert
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.directory_lists import list_all
-from agentchat.console.frame.schema_forms import FormField, RefusedForm, SchemaForm, build_body_schema
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.directory_lists import list_all
+from agentchat.console.shared.schema_forms import FormField, RefusedForm, SchemaForm, build_body_schema
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.directory.agent_config import MAX_FALLBACKS
 from agentchat.directory.agent_validation import AgentChanges

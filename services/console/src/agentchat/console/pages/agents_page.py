@@ -20,17 +20,17 @@ from agentchat.administration.admin_canary import CanaryShares
 from agentchat.administration.admin_values import Agent, ServerBody
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.confirmation import Question, ask, describe_uses
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.directory_lists import list_account_choices, list_changes, load_account_names
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.schema_forms import BodyForm, RefusedForm, SchemaForm, parse_whole_number
-from agentchat.console.frame.template_filters import format_json
 from agentchat.console.pages.agent_form import EDIT, NEW, build_sections
 from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.pages.tool_choice import SHOWN, build_choice, read_choice
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.confirmation import Question, ask, describe_uses
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.directory_lists import list_account_choices, list_changes, load_account_names
+from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.schema_forms import BodyForm, RefusedForm, SchemaForm, parse_whole_number
+from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 from agentchat.contracts.text import format_count
 from agentchat.contracts.values import ToolSpec

@@ -15,14 +15,14 @@ from agentchat.administration.approval_details import ApprovalDetails
 from agentchat.administration.checked_input import convert
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.confirmation import OpenQuestion, Question, find_unconfirmed
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.read_audit import record_list_read, record_read
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.schema_forms import FormField, SchemaForm
-from agentchat.console.frame.template_filters import format_json
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.audit_reads import record_list_read, record_read
+from agentchat.console.shared.confirmation import OpenQuestion, Question, find_unconfirmed
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.schema_forms import FormField, SchemaForm
+from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts import approval_bodies
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from agentchat.conversations.queries.threads import SavedMessage, find_thread, list_messages

@@ -5,9 +5,9 @@ from typing import Any
 from litestar import Response, get
 
 from agentchat.administration import admin_audit
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.rendering import render_page
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.rendering import render_page
 
 _ROWS = 50
 

@@ -7,12 +7,12 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from agentchat.administration import admin_conversations, admin_runs
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.confirmation import Question, ask, describe_uses
-from agentchat.console.frame.console_roles import Role
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.confirmation import Question, ask, describe_uses
+from agentchat.console.shared.console_roles import Role
 from agentchat.contracts.admin_errors import Conflict
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 
 
 @post("/conversations/{conversation_id:str}/cancel", status_code=200, role=Role.OPERATOR)

@@ -11,14 +11,6 @@ from litestar.response import Redirect, Response, Stream, Template
 
 from agentchat.administration import admin_agents
 from agentchat.administration.admin_values import Agent
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.error_pages import render_problem
-from agentchat.console.frame.event_source import render_part, stream_parts
-from agentchat.console.frame.read_audit import record_read
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.streamed_run import follow_run
-from agentchat.console.frame.template_filters import format_version
 from agentchat.console.pages.conversation_view import (
     BarDetail,
     ConversationView,
@@ -29,12 +21,20 @@ from agentchat.console.pages.conversation_view import (
     load_view,
 )
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.audit_reads import record_read
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.error_pages import render_problem
+from agentchat.console.shared.event_source import render_part, stream_parts
+from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.streamed_run import follow_run
+from agentchat.console.shared.template_filters import format_version
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.threads import find_thread
 from agentchat.files.errors import FilesError

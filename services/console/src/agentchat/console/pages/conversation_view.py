@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentchat.console.frame.template_filters import format_json
+from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.history import build_round_messages
 from agentchat.conversations.aggregate.rounds import extract_reasoning
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log, LogEntry, run_in_thread_if_large
+from agentchat.conversations.event_store.event_log import Log, LogEntry, run_in_thread_if_large
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
 from agentchat.conversations.queries.find_run import find_run

@@ -7,11 +7,12 @@ from litestar.params import Parameter
 from litestar.response import Stream, Template
 
 from agentchat.administration.admin_conversations import build_search
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.read_audit import record_export, record_list_read
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.table_view import (
+from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.audit_reads import record_export, record_list_read
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.table_view import (
     TableAddress,
     TableColumn,
     TableLayout,
@@ -20,7 +21,6 @@ from agentchat.console.frame.table_view import (
     render_table,
     stream_csv,
 )
-from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.queries.conversation_search import (

@@ -9,11 +9,11 @@ import msgspec
 from litestar import get
 from litestar.response import Template
 
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.live.monitor import resolve_targets
+from agentchat.console.live.metrics_history import resolve_targets
 from agentchat.console.services import ConsoleServices, get_services
+from agentchat.console.shared.access import AnyRequest
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.rendering import render_page
 from agentchat.ops import process_record
 from agentchat.ops.probes import HttpProbe, Probe, find_unready_reason, list_failing_checks
 from agentchat.ops.run_folder import RunFolder

@@ -9,12 +9,12 @@ from litestar.response import Redirect
 
 from agentchat.administration import admin_accounts, admin_documents, admin_knowledge
 from agentchat.administration.admin_values import NewDocument, NewKnowledgeBase
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.confirmation import Question, ask
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.directory_lists import list_account_choices, load_account_names
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.schema_forms import BodyForm, RefusedForm
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.confirmation import Question, ask
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.directory_lists import list_account_choices, load_account_names
+from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.schema_forms import BodyForm, RefusedForm
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.knowledge.documents import Kind
 

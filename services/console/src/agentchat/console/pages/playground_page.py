@@ -12,20 +12,20 @@ from litestar.response import Redirect, Stream
 from agentchat.administration import admin_accounts, admin_agents, admin_runs
 from agentchat.administration.admin_runs import FORM
 from agentchat.administration.admin_values import Agent, NewMessage
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.event_source import render_part, stream_parts
-from agentchat.console.frame.read_audit import record_read
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.streamed_run import follow_run
-from agentchat.console.frame.template_filters import format_json
 from agentchat.console.pages.agent_choice import load_choices, read_number, read_text
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.audit_reads import record_read
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.event_source import render_part, stream_parts
+from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.streamed_run import follow_run
+from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import find_run
 
 

@@ -8,8 +8,8 @@ from litestar.datastructures import FormMultiDict
 from msgspec import UnsetType
 
 from agentchat.administration.admin_retention import Retention
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.confirmation import Question, ask
+from agentchat.console.shared.access import AnyRequest
+from agentchat.console.shared.confirmation import Question, ask
 from agentchat.contracts.text import format_count
 
 

@@ -4,10 +4,11 @@ from litestar import get
 from litestar.response import Stream, Template
 
 from agentchat.administration.admin_run_list import build_run_filter
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.read_audit import record_export, record_list_read
-from agentchat.console.frame.table_view import (
+from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.audit_reads import record_export, record_list_read
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.table_view import (
     TableAddress,
     TableColumn,
     TableLayout,
@@ -16,7 +17,6 @@ from agentchat.console.frame.table_view import (
     render_table,
     stream_csv,
 )
-from agentchat.console.services import get_services
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.conversations.queries.find_runs import RUNS, RunFilter, find_runs
 

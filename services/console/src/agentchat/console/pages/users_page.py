@@ -8,10 +8,10 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from agentchat.administration import admin_accounts, admin_users
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.confirmation import Question, ask, describe_uses
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.rendering import render_page
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.confirmation import Question, ask, describe_uses
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import NotFound
 
 

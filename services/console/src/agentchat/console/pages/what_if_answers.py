@@ -10,11 +10,11 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts.admin_errors import Conflict
 from agentchat.contracts.replay_messages import WhatIf
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries import what_if_runs
 from agentchat.conversations.queries.what_if_runs import WhatIfRow
 from agentchat.evals.compared_run import ComparedRun, Summary, compare_run, summarize
-from agentchat.evals.reruns import Reruns
+from agentchat.evals.replay_requests import Reruns
 from agentchat.evals.run_choice import load_conversation
 from agentchat.evals.text_diff import CallPair, Piece, diff_words, pair_calls
 from agentchat.runtime.postgres import Pool
@@ -87,8 +87,8 @@ async def answer_runs(
     """Answer the runs that have no result, `at_once` at a time; yield "" after each.
 
     If no orchestrator answers, yield the reason and end. Runs that another page has claimed are waited for.
-    If the caller stops early, its claims are released. The question goes by `evals.reruns` and the bus to
-    the orchestrator.
+    If the caller stops early, its claims are released. The question goes by `evals.replay_requests` and the
+    bus to the orchestrator.
 
     Raises:
         DatabaseUnavailable: If Postgres does not answer.

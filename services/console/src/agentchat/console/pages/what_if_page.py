@@ -16,17 +16,17 @@ from litestar.response import Redirect, Stream
 
 from agentchat.administration import admin_agents
 from agentchat.administration.admin_values import Agent
-from agentchat.console.frame.access import AnyRequest, get_admin, get_session
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.event_source import render_part, stream_parts
-from agentchat.console.frame.read_audit import record_read
-from agentchat.console.frame.rendering import render_page
 from agentchat.console.pages.agent_choice import load_choices, read_number, read_text
 from agentchat.console.pages.what_if_answers import WhatIfView, answer_runs, build_view
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin, get_session
+from agentchat.console.shared.audit_reads import record_read
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.event_source import render_part, stream_parts
+from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import AdminError, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid, make_id
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries import what_if_runs
 from agentchat.conversations.queries.find_run import find_run

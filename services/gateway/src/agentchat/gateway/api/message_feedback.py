@@ -15,7 +15,7 @@ from agentchat.contracts.messages import GiveFeedback
 from agentchat.contracts.ownership import may_use
 from agentchat.contracts.text import clean_text
 from agentchat.contracts.values import MAX_FEEDBACK, Decider
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.projections.messages_table import find_message
 from agentchat.conversations.queries import threads

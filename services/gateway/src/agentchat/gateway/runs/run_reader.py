@@ -8,7 +8,7 @@ from agentchat.contracts import events
 from agentchat.conversations.aggregate.canonical_stream import has_reasoning
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.rounds import Round
-from agentchat.conversations.event_store.log import Log, iterate_in_turns
+from agentchat.conversations.event_store.event_log import Log, iterate_in_turns
 from agentchat.conversations.event_store.mapper import decode_readable
 
 ShowsReasoning = Callable[[str], Awaitable[bool]]

@@ -1,11 +1,11 @@
-"""Call language models: `port` defines calls, replies and failures; each provider's folder implements them.
+"""Call language models: `model_interface` has calls, replies and failures; each provider has a folder.
 
 In the order of a call: `providers` (the table), then what providers share: `provider_model` sends a call with
 the provider's SDK over `aiohttp_client`, and retries it; `streamed_reply` reads the reply;
 `continue_reply` continues a cut one.
 """
 
-from agentchat.orchestrator.models.port import (
+from agentchat.orchestrator.models.model_interface import (
     Credentials,
     Meter,
     ModelCall,

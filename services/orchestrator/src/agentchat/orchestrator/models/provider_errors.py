@@ -3,7 +3,7 @@
 import email.utils
 from collections.abc import Mapping
 
-from agentchat.orchestrator.models.port import ModelFailure
+from agentchat.orchestrator.models.model_interface import ModelFailure
 
 _KEY = "The model provider rejected the agent's key."
 _CREDIT = "The model provider account of the agent's key is out of credit."

@@ -19,9 +19,9 @@ import httpx2
 from agentchat.contracts.timings import CHECK_SECONDS
 from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.guarded_session import get_tls_context, is_compressed, open_session
-from agentchat.orchestrator.models import port
+from agentchat.orchestrator.models import model_interface
 from agentchat.orchestrator.models.aiohttp_client import ANSWER, AioHttpClient
-from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, ModelReply
+from agentchat.orchestrator.models.model_interface import Credentials, ModelCall, ModelFailure, ModelReply
 from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.orchestrator.models.streamed_reply import (
     FAULTS,
@@ -124,9 +124,9 @@ class ProviderModel(ABC, Generic[SdkClient]):
         self,
         credentials: Credentials,
         call: ModelCall,
-        on_text: port.OnText | None,
-        meter: port.Meter,
-        on_reasoning: port.OnText | None = None,
+        on_text: model_interface.OnText | None,
+        meter: model_interface.Meter,
+        on_reasoning: model_interface.OnText | None = None,
     ) -> ModelReply:
         """Stream a reply; retry transient failures a few times, within 20 s, while no text was sent."""
         loop = asyncio.get_running_loop()
@@ -155,9 +155,9 @@ class ProviderModel(ABC, Generic[SdkClient]):
                     reply.feed(piece)
                     if reply.begun:
                         return
-            raise port.make_cut_short("no_event")
+            raise model_interface.make_cut_short("no_event")
         except TimeoutError as error:
-            raise port.make_timeout("timeout") from error
+            raise model_interface.make_timeout("timeout") from error
         except FAULTS as error:
             raise _translate_error(error) from error
 
@@ -176,7 +176,7 @@ class ProviderModel(ABC, Generic[SdkClient]):
             if reply.ended and not sink.under_way:  # the reply is complete all the same
                 return _complete(reply, call)
             if isinstance(error, TimeoutError):
-                raise port.make_timeout("idle" if idle.expired() else "timeout") from error
+                raise model_interface.make_timeout("idle" if idle.expired() else "timeout") from error
             raise _translate_error(error) from error
 
     @contextlib.asynccontextmanager
@@ -205,7 +205,7 @@ class ProviderModel(ABC, Generic[SdkClient]):
         except (self.connection_error, ValueError) as error:  # ValueError: a line break in a header
             cause = error.__cause__
             if isinstance(cause, httpx2.TimeoutException):
-                raise port.make_timeout("connect_timeout") from error
+                raise model_interface.make_timeout("connect_timeout") from error
             if cause is not None and isinstance(cause.__cause__, AddressRefused):
                 raise ModelFailure("provider_error", _REFUSED, kind="address") from error
             raise ModelFailure("provider_error", _UNREACHABLE, kind="connection", transient=True) from error
@@ -275,7 +275,8 @@ def _has_spoken(call: ModelCall) -> bool:
 
 
 def _translate_error(error: Exception) -> ModelFailure:
-    return port.make_cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
+    code = "broken_stream" if isinstance(error, StreamBroken) else type(error).__name__
+    return model_interface.make_cut_short(code)
 
 
 def _names_model(failure: ModelFailure, model: str) -> bool:

@@ -15,7 +15,7 @@ from agentchat.directory.agent_config import AgentConfig, unseal_provider_key
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
-from agentchat.orchestrator.models.port import Credentials, ModelClient, ModelFailure
+from agentchat.orchestrator.models.model_interface import Credentials, ModelClient, ModelFailure
 from agentchat.orchestrator.models.provider_model import create_loop_budget
 from agentchat.orchestrator.settings import Settings
 

@@ -1,7 +1,7 @@
 """Replay a recorded run with another version, model or prompt of an agent (`chat.replay.what_if`).
 
 The turn loop is `run_turn`, and the model is called as for any run; the conversation is kept in memory, and
-tools and sources come from the record (`orchestrator.rerun`). Nothing is appended, published or counted.
+tools and sources come from the record (`orchestrator.replay`). Nothing is appended, published or counted.
 """
 
 from collections.abc import AsyncIterator
@@ -14,11 +14,11 @@ from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent
 from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.orchestrator.models import ModelFailure
-from agentchat.orchestrator.rerun.recorded_tools import Diverged
-from agentchat.orchestrator.rerun.replay_run import RunReplay, prepare_replay
+from agentchat.orchestrator.replay.recorded_tools import Diverged
+from agentchat.orchestrator.replay.replay_run import RunReplay, prepare_replay
 from agentchat.orchestrator.run.interruption import Interrupted, Interruption
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
+from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable
 

@@ -11,7 +11,7 @@ from agentchat.contracts.timings import COMMAND_SECONDS
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.event_store.log import LogEntry, sum_bytes
+from agentchat.conversations.event_store.event_log import LogEntry, sum_bytes
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.runtime.logs import get_logger

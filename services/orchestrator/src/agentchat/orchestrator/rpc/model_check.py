@@ -13,12 +13,12 @@ from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import AgentConfig, use_fallback
 from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
-from agentchat.orchestrator.models.port import clean_provider_message
+from agentchat.orchestrator.models.model_interface import clean_provider_message
 from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
+from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
 
 _QUESTION = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
 _TOOLS_SECONDS = 5.0

@@ -20,7 +20,7 @@ from agentchat.conversations.aggregate.history import build_summary_prompt
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.model_parameters import build_summary_parameters
 from agentchat.orchestrator.models import ModelFailure
-from agentchat.orchestrator.models.port import extract_summary, hash_text
+from agentchat.orchestrator.models.model_interface import extract_summary, hash_text
 from agentchat.orchestrator.run.interruption import Interruption
 from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.runtime import logs

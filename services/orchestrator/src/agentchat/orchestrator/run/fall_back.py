@@ -14,7 +14,7 @@ from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.directory.agent_config import AgentConfig, FallbackReason, use_fallback
 from agentchat.orchestrator.models import ModelFailure
-from agentchat.orchestrator.models.failing_models import FailingModels
+from agentchat.orchestrator.models.circuit_breaker import FailingModels
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.interrupted_text import SentOutput
 from agentchat.orchestrator.run.model_reply import ReplyStreamer

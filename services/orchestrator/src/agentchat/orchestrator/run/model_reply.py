@@ -23,7 +23,7 @@ from agentchat.orchestrator.models import (
     OnText,
 )
 from agentchat.orchestrator.models.continue_reply import Seam, replace_text
-from agentchat.orchestrator.models.port import clean_provider_message
+from agentchat.orchestrator.models.model_interface import clean_provider_message
 from agentchat.orchestrator.output.output_spec import OutputSpec, strip_fence
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.runtime import genai, logs, metrics, telemetry

@@ -21,7 +21,7 @@ from agentchat.directory.prompt_variables import RenderedPrompt, render_prompt
 from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.models import ModelCall, ModelFailure, ModelReply
 from agentchat.orchestrator.models.continue_reply import replace_text
-from agentchat.orchestrator.models.port import PromptHashes, hash_prompt
+from agentchat.orchestrator.models.model_interface import PromptHashes, hash_prompt
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.interrupted_text import SentOutput
@@ -30,9 +30,9 @@ from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.run.run_log import RunRecorder, get_run
-from agentchat.orchestrator.tools.listed_tools import ToolListings
-from agentchat.orchestrator.tools.reply_calls import build_call_events, make_sendable
+from agentchat.orchestrator.tools.normalize_calls import build_call_events, make_sendable
 from agentchat.orchestrator.tools.tool_calls import ToolInputRequired
+from agentchat.orchestrator.tools.tool_list_cache import ToolListings
 from agentchat.runtime import failpoints
 
 _MISSING = (

@@ -42,8 +42,8 @@ from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_log import RunLog
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
 from agentchat.orchestrator.tools.tool_calls import RunToolCalls
+from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.postgres import DatabaseUnavailable
 

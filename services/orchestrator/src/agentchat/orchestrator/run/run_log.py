@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate.busy_rules import place_messages
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.append_statement import LeaseChange
-from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.leases.leases import Lease, Leases
 from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import DatabaseUnavailable

@@ -21,7 +21,7 @@ from agentchat.orchestrator.run.interrupted_text import read_sent_output
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.run_slots import NoSlot, take_slot, take_slot_again
-from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
+from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
 from agentchat.runtime import failpoints
 
 _NO_AGENT = "The agent does not exist."

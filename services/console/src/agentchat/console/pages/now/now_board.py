@@ -6,9 +6,9 @@ import time
 import msgspec
 
 from agentchat.bus.bus import Bus
-from agentchat.console.frame.periods import compute_bounds
-from agentchat.console.frame.template_filters import format_tokens
-from agentchat.console.live.monitor import Monitor, Point, WorkerSlots
+from agentchat.console.live.metrics_history import Monitor, Point, WorkerSlots
+from agentchat.console.shared.periods import compute_bounds
+from agentchat.console.shared.template_filters import format_tokens
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries.find_runs import RunFilter, find_runs
 from agentchat.conversations.queries.sorted_list import RowCount

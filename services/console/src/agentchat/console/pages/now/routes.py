@@ -8,15 +8,15 @@ import msgspec
 from litestar import get
 from litestar.response import Redirect, Stream, Template
 
-from agentchat.console.frame.access import AnyRequest, get_admin
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.directory_lists import FilterChoices, list_filter_choices
-from agentchat.console.frame.event_source import render_part, stream_parts
-from agentchat.console.frame.read_audit import record_live_read
-from agentchat.console.frame.rendering import render_page
 from agentchat.console.pages.now.now_board import Board
 from agentchat.console.pages.now.open_runs import NowFilter, RunTable
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.audit_reads import record_live_read
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.directory_lists import FilterChoices, list_filter_choices
+from agentchat.console.shared.event_source import render_part, stream_parts
+from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import Unavailable
 from agentchat.runtime.postgres import DatabaseUnavailable
 

@@ -14,7 +14,7 @@ from agentchat.directory.model_parameters import DEFAULT_MAX_TOKENS
 from agentchat.directory.request_parameters import has_thinking_on
 from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply, from_status
 from agentchat.orchestrator.models.continue_reply import add_continuation
-from agentchat.orchestrator.models.port import ModelCall, ModelFailure
+from agentchat.orchestrator.models.model_interface import ModelCall, ModelFailure
 from agentchat.orchestrator.models.provider_model import ProviderModel, join_url
 from agentchat.orchestrator.models.structured_schema import to_output_format
 from agentchat.orchestrator.models.thinking import BEFORE_4_6

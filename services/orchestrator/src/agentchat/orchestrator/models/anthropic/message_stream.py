@@ -20,7 +20,12 @@ from agentchat.orchestrator.models.loose_json import (
     to_plain,
     to_text,
 )
-from agentchat.orchestrator.models.port import ModelFailure, clamp_tokens, make_cut_short, make_timeout
+from agentchat.orchestrator.models.model_interface import (
+    ModelFailure,
+    clamp_tokens,
+    make_cut_short,
+    make_timeout,
+)
 from agentchat.orchestrator.models.provider_errors import from_http_status
 from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.orchestrator.models.streamed_reply import (

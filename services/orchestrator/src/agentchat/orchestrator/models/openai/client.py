@@ -8,11 +8,11 @@ import msgspec
 import openai
 
 from agentchat.contracts.values import ToolSpec
+from agentchat.orchestrator.models.model_interface import ModelCall, ModelFailure
 from agentchat.orchestrator.models.openai.completion_errors import from_status
 from agentchat.orchestrator.models.openai.completion_stream import OpenAIReply
 from agentchat.orchestrator.models.openai.dialects import Dialect, find_dialect
 from agentchat.orchestrator.models.openai.request_messages import build_messages
-from agentchat.orchestrator.models.port import ModelCall, ModelFailure
 from agentchat.orchestrator.models.provider_model import QUIET_SECONDS, ProviderModel, join_url
 from agentchat.orchestrator.models.structured_schema import to_output_format
 

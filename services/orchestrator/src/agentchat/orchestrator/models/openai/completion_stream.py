@@ -17,9 +17,9 @@ from agentchat.orchestrator.models.loose_json import (
     to_plain,
     to_text,
 )
+from agentchat.orchestrator.models.model_interface import clamp_tokens
 from agentchat.orchestrator.models.openai import completion_errors
 from agentchat.orchestrator.models.openai.request_messages import PROVIDER
-from agentchat.orchestrator.models.port import clamp_tokens
 from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.orchestrator.models.streamed_reply import (
     MAX_BLOCKS,

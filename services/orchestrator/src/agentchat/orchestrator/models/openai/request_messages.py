@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from agentchat.orchestrator.models.continue_reply import add_continuation
+from agentchat.orchestrator.models.model_interface import ModelCall
 from agentchat.orchestrator.models.openai.dialects import Dialect
-from agentchat.orchestrator.models.port import ModelCall
 
 PROVIDER = "openai"
 _INTERRUPTED = "(interrupted)"

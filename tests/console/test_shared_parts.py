@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from agentchat.console.frame.access import is_local_path
-from agentchat.console.frame.console_middleware import HEADERS
+from agentchat.console.shared.access import is_local_path
+from agentchat.console.shared.console_middleware import HEADERS
 from tests.console.pages import Browser, extract_text
 
 

@@ -13,11 +13,11 @@ from agentchat.conversations.aggregate.conversation import Conversation, evolve_
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.append_statement import AppendItem, Condition, LeaseChange, RunStart
+from agentchat.conversations.event_store.append_writer import PLANNED_ONCE, TRANSACTION, Writer
 from agentchat.conversations.event_store.conversation_cache import Cache
-from agentchat.conversations.event_store.log import Log, open_log
+from agentchat.conversations.event_store.event_log import Log, open_log
 from agentchat.conversations.event_store.mapper import EventRow
 from agentchat.conversations.event_store.recorder import ConversationDatastore, ConversationRecorder
-from agentchat.conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Writer
 from agentchat.runtime.postgres import Connection, open_pool
 
 LOAD_CONNECTIONS = 4

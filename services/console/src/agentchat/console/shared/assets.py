@@ -12,7 +12,7 @@ from litestar import Router
 from litestar.datastructures import CacheControlHeader
 from litestar.static_files import create_static_files_router
 
-from agentchat.console.frame.console_roles import KEY
+from agentchat.console.shared.console_roles import KEY
 
 FOLDER = Path(__file__).parents[1] / "static"
 _KEPT = CacheControlHeader(public=True, max_age=365 * 24 * 3600, immutable=True)

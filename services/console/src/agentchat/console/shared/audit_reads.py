@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from agentchat.console.frame.access import AnyRequest, get_admin, get_session
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin, get_session
 
 
 async def record_read(

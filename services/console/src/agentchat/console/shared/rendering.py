@@ -9,10 +9,10 @@ from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.response import Template
 from litestar.template import TemplateConfig
 
-from agentchat.console.frame.access import AnyRequest, find_session, get_form_token, get_rights
-from agentchat.console.frame.assets import Assets
-from agentchat.console.frame.template_filters import FILTERS
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, find_session, get_form_token, get_rights
+from agentchat.console.shared.assets import Assets
+from agentchat.console.shared.template_filters import FILTERS
 from agentchat.conversations.queries.sorted_list import MOST
 
 FOLDER = Path(__file__).parents[1] / "templates"

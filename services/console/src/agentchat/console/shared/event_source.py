@@ -9,9 +9,9 @@ from typing import Any
 from litestar.exceptions import TooManyRequestsException
 from litestar.response import Stream
 
-from agentchat.console.frame.access import AnyRequest, get_session
-from agentchat.console.frame.rendering import build_shared_context
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_session
+from agentchat.console.shared.rendering import build_shared_context
 
 BEAT_SECONDS = 5.0
 """`live.js` shows that the page is frozen if it receives nothing for more than twice this time."""

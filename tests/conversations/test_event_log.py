@@ -7,11 +7,11 @@ import pytest
 
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.event_store import log as log_module
+from agentchat.conversations.event_store import event_log as log_module
 from agentchat.conversations.event_store import shared_log
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.conversation_store import ConversationStore
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.event_store.shared_log import SharedLog
-from agentchat.conversations.event_store.store import ConversationStore
 from agentchat.conversations.postgres_sessions import listen, open_session, wait_for_notifications
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from tests.conversations import recorded

@@ -8,7 +8,7 @@ import msgspec
 from litestar.datastructures import FormMultiDict
 
 from agentchat.administration.checked_input import convert
-from agentchat.console.frame.template_filters import format_json
+from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 
 S = TypeVar("S")

@@ -25,17 +25,17 @@ from litestar import Response, get
 from litestar.middleware.session.client_side import CookieBackendConfig
 from litestar.response import Redirect, Template
 
-from agentchat.console.frame.access import (
+from agentchat.console.services import ConsoleServices, get_services
+from agentchat.console.shared.access import (
     SIGN_IN,
     AnyRequest,
     build_session_cookie,
     get_client_address,
     is_secure,
 )
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.sessions import Person, ProviderUnavailable, SignInRefused
-from agentchat.console.frame.sign_in import keep_local_path, render_sign_in
-from agentchat.console.services import ConsoleServices, get_services
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.sessions import Person, ProviderUnavailable, SignInRefused
+from agentchat.console.shared.sign_in import keep_local_path, render_sign_in
 from agentchat.console.sign_in_settings import SignInSettings, is_safe
 from agentchat.runtime import logs
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from agentchat.console.live.scraping import Scrape, compute_quantile, scrape
+from agentchat.console.live.metrics_scraper import Scrape, compute_quantile, scrape
 from agentchat.contracts.values import Usage
 from agentchat.runtime import logs
 

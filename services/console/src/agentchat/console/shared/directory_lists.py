@@ -7,8 +7,8 @@ import msgspec
 
 from agentchat.administration import admin_accounts, admin_audit
 from agentchat.administration.admin_values import AuditRow, Page
-from agentchat.console.frame.access import AnyRequest, get_admin, get_rights
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest, get_admin, get_rights
 from agentchat.directory.display_names import list_agent_names, load_display_names
 
 T = TypeVar("T")

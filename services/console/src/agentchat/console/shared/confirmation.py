@@ -11,8 +11,8 @@ import msgspec
 from litestar import Response
 from litestar.datastructures import FormMultiDict
 
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.rendering import render_page
+from agentchat.console.shared.access import AnyRequest
+from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import Use
 from agentchat.contracts.text import format_count
 

@@ -7,7 +7,8 @@ from litestar import Response, get, post
 from litestar.exceptions import PermissionDeniedException
 from litestar.response import Redirect, Template
 
-from agentchat.console.frame.access import (
+from agentchat.console.services import get_services
+from agentchat.console.shared.access import (
     SIGN_IN,
     SIGN_OUT,
     AnyRequest,
@@ -16,10 +17,9 @@ from agentchat.console.frame.access import (
     get_session,
     is_local_path,
 )
-from agentchat.console.frame.console_roles import Role
-from agentchat.console.frame.rendering import render_page
-from agentchat.console.frame.sessions import Person
-from agentchat.console.services import get_services
+from agentchat.console.shared.console_roles import Role
+from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.sessions import Person
 from agentchat.directory.named_tokens import find_holder
 from agentchat.runtime import metrics
 

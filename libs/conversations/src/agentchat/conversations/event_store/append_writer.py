@@ -166,7 +166,7 @@ class Writer:
             case psycopg.errors.UndefinedFunction() | psycopg.errors.UndefinedTable():
                 return DatabaseUnavailable("the event table has not been created: run the migrations")
             case _:
-                get_logger("agentchat.conversations.event_store.writer").error(
+                get_logger("agentchat.conversations.event_store.append_writer").error(
                     "append_failed", conversation_id=item.conversation_id, exc_info=error
                 )
                 return DatabaseUnavailable(repr(error))

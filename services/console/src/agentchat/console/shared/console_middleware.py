@@ -6,7 +6,7 @@ Unmatched paths are checked too, since their error page has links.
 import time
 from typing import Any
 
-from agentchat.console.frame.host_check import refuse_unknown_host
+from agentchat.console.shared.host_check import refuse_unknown_host
 from agentchat.runtime import logs, metrics, telemetry
 
 HEADERS = {

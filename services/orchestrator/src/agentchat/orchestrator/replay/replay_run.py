@@ -17,7 +17,7 @@ from agentchat.orchestrator.agent_loader import build_agent_facts
 from agentchat.orchestrator.models import Credentials, ModelClient, ModelFailure
 from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
-from agentchat.orchestrator.rerun.recorded_tools import (
+from agentchat.orchestrator.replay.recorded_tools import (
     MemoryRecorder,
     NullSink,
     RecordedSources,
@@ -32,7 +32,7 @@ from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.orchestrator.run.run_attempt import run_turn
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
+from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
 
 
 class RunRecord(msgspec.Struct, frozen=True):

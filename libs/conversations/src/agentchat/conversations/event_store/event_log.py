@@ -2,7 +2,7 @@
 
 Pages end at the settled position, at or below which nothing is appended any more (schema.sql), so a reader
 who continues after a position misses no event. Positions are not contiguous: failed appends and erased
-conversations leave gaps. The statements are in log.sql.
+conversations leave gaps. The statements are in event_log.sql.
 
 Appended by `event_store.writer`, followed by `projections.read_model_follower`, `projector.feed_publisher`
 and `webhooks.delivery_projection`.

@@ -16,8 +16,8 @@ from agentchat.conversations.aggregate.conversation import Conversation, evolve_
 from agentchat.conversations.errors import UnstorableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.conversation_cache import Cache
-from agentchat.conversations.event_store.log import FOLDED_ON_THE_LOOP, Log
-from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
+from agentchat.conversations.event_store.event_log import FOLDED_ON_THE_LOOP, Log
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from tests.conversations.given import (
     ACCOUNT,
@@ -201,8 +201,8 @@ async def test_the_cache_of_states_is_bounded() -> None:
 async def test_a_long_conversation_is_read_in_pages(
     store: ConversationStore, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_ENTRIES", 3)
-    monkeypatch.setattr("agentchat.conversations.event_store.log.FOLDED_ON_THE_LOOP", 2)
+    monkeypatch.setattr("agentchat.conversations.event_store.event_log.PAGE_ENTRIES", 3)
+    monkeypatch.setattr("agentchat.conversations.event_store.event_log.FOLDED_ON_THE_LOOP", 2)
     facts = [build_conversation_started(), *(each for word in "abcd" for each in turn(word, "Hello", "Hi"))]
     kept = await store.append(build_new_conversation(), facts)
     pages = [page async for page in log.read_pages(kept.conversation_id)]
@@ -217,7 +217,7 @@ async def test_pages_end_where_their_bytes_do(
 ) -> None:
     facts = [build_conversation_started(), *(each for word in "ab" for each in turn(word, "Hello", "Hi"))]
     kept = await store.append(build_new_conversation(), facts)
-    monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_BYTES", 1)
+    monkeypatch.setattr("agentchat.conversations.event_store.event_log.PAGE_BYTES", 1)
     pages = [page async for page in log.read_pages(kept.conversation_id)]
     assert [len(page) for page in pages] == [1] * len(facts)
     assert [row.version for row in await log.read_rows(kept.conversation_id, 2, 5)] == [3, 4, 5]

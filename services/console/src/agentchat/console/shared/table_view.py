@@ -10,11 +10,11 @@ import msgspec
 from litestar.response import Response, Stream, Template
 
 from agentchat.administration.checked_input import RUN_STATES
-from agentchat.console.frame.access import AnyRequest
-from agentchat.console.frame.directory_lists import list_filter_choices
-from agentchat.console.frame.periods import PERIODS, compute_bounds
-from agentchat.console.frame.rendering import render_page
 from agentchat.console.services import get_services
+from agentchat.console.shared.access import AnyRequest
+from agentchat.console.shared.directory_lists import list_filter_choices
+from agentchat.console.shared.periods import PERIODS, compute_bounds
+from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.projections.feedback_table import RATINGS

@@ -17,9 +17,9 @@ from litestar.template.base import csrf_token
 
 from agentchat.administration import Admin
 from agentchat.administration.account_scope import check_named, check_path
-from agentchat.console.frame.console_roles import FILTERED, KEY, Rights, Role
-from agentchat.console.frame.sessions import LOCAL, ConsoleSession
 from agentchat.console.services import ConsoleServices, get_services
+from agentchat.console.shared.console_roles import FILTERED, KEY, Rights, Role
+from agentchat.console.shared.sessions import LOCAL, ConsoleSession
 from agentchat.contracts.admin_errors import Unavailable
 from agentchat.runtime.client_address import find_peer
 

@@ -9,7 +9,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import subjects
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
-from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.evals.compared_run import ComparedRun, compare_run
 from agentchat.evals.run_choice import ChosenRun, load_conversation
 from agentchat.runtime.prices import Prices

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 
 import anyio
 
-from agentchat.console.frame.event_source import stream_events
-from agentchat.console.live.open_streams import OpenStreams
+from agentchat.console.live.stream_limit import OpenStreams
+from agentchat.console.shared.event_source import stream_events
 from tests.console.pages import Browser, extract_text
 
 

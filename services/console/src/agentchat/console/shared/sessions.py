@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from litestar.exceptions import ServiceUnavailableException
 
-from agentchat.console.frame.console_roles import Role
+from agentchat.console.shared.console_roles import Role
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory import console_sessions
 from agentchat.directory.console_sessions import StoredSession
@@ -22,7 +22,7 @@ from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 if TYPE_CHECKING:  # loads authlib
-    from agentchat.console.frame.oidc import OidcProvider
+    from agentchat.console.shared.oidc import OidcProvider
 
 LOCAL = "console:local"
 GRACE_SECONDS = 900.0

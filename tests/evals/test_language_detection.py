@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentchat.evals.language import UNDETERMINED, are_same, detect_language
+from agentchat.evals.language_detection import UNDETERMINED, are_same, detect_language
 
 
 @pytest.mark.parametrize(
