@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from agentchat.console.pages.accounts_page import build_bars
 from agentchat.console.pages.agents_page import diff_lines
+from agentchat.console.shared.directory_lists import build_agent_labels
 from agentchat.console.shared.sessions import LOCAL
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.projections.runs_table import UsageLine
+from agentchat.directory.display_names import AgentOption
 from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import Connection, open_pool
 from agentchat.webhooks import endpoints
@@ -57,7 +59,8 @@ def read_refusal(response: httpx.Response) -> str:
 
 async def test_account_is_created_changed_and_deleted(browser: Browser, account: str) -> None:
     path = f"/accounts/{account}"
-    assert "Acme" in await browser.open_page("/accounts")
+    unused = re.search(r"Acme Starter 0 0 0 0 of [\d,]+ 0\.0 %", await browser.open_page("/accounts"))
+    assert unused, "an account without runs has the limit of its plan"
     await browser.post(path, {"name": "Acme & Sons", "plan": "Pro"})
     shown = await browser.open_page(path)
     assert "Acme & Sons" in shown
@@ -182,6 +185,15 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     assert "console:local restored from version 1" in shown
     unchanged = await browser.post(agent, extract_form((await browser.get(agent)).text, agent))
     assert "version 3" in extract_text(unchanged.text), "saved unchanged, it makes no version"
+
+
+def test_agents_of_one_name_are_told_apart() -> None:
+    agents = [
+        AgentOption("1", "Shop", "Acme"),
+        AgentOption("2", "Shop", "Bits"),
+        AgentOption("3", "Load", "Bits"),
+    ]
+    assert build_agent_labels(agents) == {"1": "Shop (Acme)", "2": "Shop (Bits)", "3": "Load"}
 
 
 async def test_traffic_is_split_and_then_sent_to_one_version(browser: Browser, agent: str) -> None:

@@ -257,7 +257,9 @@ def _build_decision_bar(asked: _Moment, moment: _Moment, event: events.ApprovalD
         ended=moment.after,
         state=_DECIDED.get(event.decision, "cancelled"),
         round=request.round,
-        note=f"{event.decision} by {event.on_behalf_of or event.by.id}",
+        note=event.decision
+        if event.by.kind == "service"
+        else f"{event.decision} by {event.on_behalf_of or event.by.id}",
     )
 
 

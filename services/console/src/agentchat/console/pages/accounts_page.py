@@ -109,6 +109,7 @@ async def _render_accounts(
         usage={each.account_id: each for each in usage},
         month=month or (usage[0].month if usage else ""),
         plans=plans,
+        limits={each.name: each.tokens_per_month for each in plans},
         fields=_NEW.fill(None, refused),
         refused=refused,
     )
@@ -140,9 +141,13 @@ async def get_all_usage_csv(request: AnyRequest, month: str | None = None) -> Re
 
 
 async def _respond_with_lines(request: AnyRequest, month: str, lines: Sequence[UsageLine]) -> Response[str]:
-    names = await load_display_names(get_services(request).pool, (), {line.agent_id for line in lines})
-    rows = [(names.agents.get(line.agent_id, ""), *msgspec.structs.astuple(line)) for line in lines]
-    return respond_with_csv(f"usage-{month}", [("agent", *UsageLine.__struct_fields__), *rows])
+    accounts, agents = {line.account_id for line in lines}, {line.agent_id for line in lines}
+    names = await load_display_names(get_services(request).pool, accounts, agents)
+    rows = [
+        (names.accounts.get(each.account_id), names.agents.get(each.agent_id), *msgspec.structs.astuple(each))
+        for each in lines
+    ]
+    return respond_with_csv(f"usage-{month}", [("account", "agent", *UsageLine.__struct_fields__), *rows])
 
 
 @post("/accounts/{account_id:str}", status_code=200, role=Role.OWNER)

@@ -25,6 +25,7 @@ from agentchat.console.shared.schema_forms import FormField, SchemaForm
 from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts import approval_bodies
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
+from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.threads import SavedMessage, find_thread, list_messages
 from agentchat.directory.display_names import load_display_names
 
@@ -44,16 +45,17 @@ INPUT = "input."
 class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
     """An approval as its card shows it.
 
-    `agent` and `account` are names, or ids if they are deleted. `details` is the approval with its tool and
-    result; None in lists. `fields` are the form of the tool's input, or of the tool's question; None if they
-    cannot be edited. `trouble` says why a decision was refused; `reason` is the reason that was written for
-    it. `open` is the question whether the decision is meant.
+    `agent` and `account` are names, or ids if they are deleted; `user` is the end user. `details` is the
+    approval with its tool and result; None in lists. `fields` are the form of the tool's input, or of the
+    tool's question; None if they cannot be edited. `trouble` says why a decision was refused; `reason` is the
+    reason that was written for it. `open` is the question whether the decision is meant.
     """
 
     approval: approval_bodies.Approval
     details: ApprovalDetails | None = None
     agent: str
     account: str
+    user: str | None = None
     context: tuple[SavedMessage, ...] = ()
     fields: tuple[FormField, ...] | None = None
     trouble: str = ""
@@ -256,12 +258,15 @@ async def _load_context(request: AnyRequest, conversation_id: str) -> tuple[Save
 async def _add_names(
     request: AnyRequest, approvals: Collection[approval_bodies.Approval]
 ) -> tuple[ShownApproval, ...]:
-    names = await load_display_names(get_services(request).pool, (), {each.agent_id for each in approvals})
+    pool = get_services(request).pool
+    names = await load_display_names(pool, (), {each.agent_id for each in approvals})
+    owners = await Log(pool).find_owners({each.conversation_id for each in approvals})
     return tuple(
         ShownApproval(
             approval=each,
             agent=names.agents.get(each.agent_id, f"{each.agent_id} (deleted)"),
             account=names.owners.get(each.agent_id, ""),
+            user=owners[each.conversation_id].user_id if each.conversation_id in owners else None,
         )
         for each in approvals
     )

@@ -337,7 +337,8 @@ def _add_pieces(
                 SentOrReceived("Asked", event.asked.message, f"by {event.tool}, until {event.expires_at}")
             )
         case events.ApprovalDecided():
-            came.append(SentOrReceived("Decision", event.decision, f"by {event.on_behalf_of or event.by.id}"))
+            by = "" if event.by.kind == "service" else f"by {event.on_behalf_of or event.by.id}"
+            came.append(SentOrReceived("Decision", event.decision, by))
             if event.reason:
                 came.append(SentOrReceived("Reason", event.reason))
             if event.input is not None:

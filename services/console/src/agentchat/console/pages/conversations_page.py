@@ -18,6 +18,7 @@ from agentchat.console.shared.table_view import (
     TableLayout,
     TablePage,
     build_page,
+    is_asking_for_rows,
     render_table,
     stream_csv,
 )
@@ -84,7 +85,11 @@ async def get_conversations(request: AnyRequest) -> Template:
     try:
         wanted = await _build_search(request, address)
         found = await find_conversations(
-            get_services(request).pool, wanted, before=after, limit=MOST + 1, counts=after is None
+            get_services(request).pool,
+            wanted,
+            before=after,
+            limit=MOST + 1,
+            counts=not is_asking_for_rows(request),
         )
         page = await build_page(request, address, found, MOST)
     except (Invalid, ValueError) as error:
@@ -129,6 +134,7 @@ async def get_conversations_csv(request: AnyRequest) -> Stream:
 
     return stream_csv(
         "conversations",
+        pool,
         (TableColumn("id", "Id"), TABLE.first, *address.columns),
         lambda after, limit: find_conversations(pool, wanted, before=after, limit=limit),
     )

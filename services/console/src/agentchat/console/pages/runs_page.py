@@ -14,6 +14,7 @@ from agentchat.console.shared.table_view import (
     TableLayout,
     TablePage,
     build_page,
+    is_asking_for_rows,
     render_table,
     stream_csv,
 )
@@ -76,7 +77,12 @@ async def get_runs(request: AnyRequest) -> Template:
     try:
         wanted = await _build_filter(request, address)
         found = await find_runs(
-            pool, wanted, order=address.order, after=after, limit=_ROWS + 1, counts=after is None
+            pool,
+            wanted,
+            order=address.order,
+            after=after,
+            limit=_ROWS + 1,
+            counts=not is_asking_for_rows(request),
         )
         page = await build_page(request, address, found, _ROWS)
     except (Invalid, ValueError) as error:
@@ -96,6 +102,7 @@ async def get_runs_csv(request: AnyRequest) -> Stream:
     columns = (TABLE.first, TableColumn("conversation_id", "Conversation"), *address.columns)
     return stream_csv(
         "runs",
+        pool,
         columns,
         lambda after, limit: find_runs(pool, wanted, order=address.order, after=after, limit=limit),
     )

@@ -1,6 +1,7 @@
 """List accounts and agents to choose from, and the last changes of one of them."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -9,7 +10,7 @@ from agentchat.administration import admin_accounts, admin_audit
 from agentchat.administration.admin_values import AuditRow, Page
 from agentchat.console.services import get_services
 from agentchat.console.shared.access import AnyRequest, get_admin, get_rights
-from agentchat.directory.display_names import list_agent_names, load_display_names
+from agentchat.directory.display_names import AgentOption, list_agent_names, load_display_names
 
 T = TypeVar("T")
 
@@ -34,8 +35,14 @@ async def list_filter_choices(request: AnyRequest) -> FilterChoices:
     )
     return FilterChoices(
         await list_account_choices(request),
-        None if len(agents) > _MOST_CHOICES else {each.id: each.name for each in agents},
+        None if len(agents) > _MOST_CHOICES else build_agent_labels(agents),
     )
+
+
+def build_agent_labels(agents: Sequence[AgentOption]) -> dict[str, str]:
+    """Return the names of agents by id; agents of one name are told apart by their accounts."""
+    uses = Counter(each.name for each in agents)
+    return {each.id: f"{each.name} ({each.account})" if uses[each.name] > 1 else each.name for each in agents}
 
 
 async def list_account_choices(request: AnyRequest) -> dict[str, str] | None:

@@ -12,6 +12,7 @@ from litestar.template import TemplateConfig
 from agentchat.console.services import get_services
 from agentchat.console.shared.access import AnyRequest, find_session, get_form_token, get_rights
 from agentchat.console.shared.assets import Assets
+from agentchat.console.shared.periods import PERIODS
 from agentchat.console.shared.template_filters import FILTERS
 from agentchat.conversations.queries.sorted_list import MOST
 
@@ -63,7 +64,9 @@ def build_environment(assets: Assets, currency: str) -> Environment:
         auto_reload=False,
     )
     made.filters.update(FILTERS)
-    made.globals.update(asset=assets.build_url, navigation=NAVIGATION, most=MOST, currency=currency)
+    made.globals.update(
+        asset=assets.build_url, navigation=NAVIGATION, most=MOST, currency=currency, periods=PERIODS
+    )
     for name, template in _MACROS.items():
         made.globals[name] = made.get_template(template).module
     return made

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -28,6 +28,7 @@ from agentchat.conversations.queries.sorted_list import (
 )
 from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.ops.export.row_writers import format_csv_cell
+from agentchat.runtime.postgres import Pool
 
 Kind = Literal[
     "text",
@@ -198,13 +199,8 @@ async def build_page(
     request: AnyRequest, address: TableAddress, found: RowPage[Any], limit: int
 ) -> TablePage:
     """Build a page of `limit` rows, of one more where more follow. Raises DatabaseUnavailable."""
-    shown = found.rows[:limit]
-    services, given = get_services(request), address.filters
-    names = await load_display_names(
-        services.pool,
-        {each.account_id for each in shown} | {given["account"]} - {""},
-        {each.agent_id for each in shown if each.agent_id} | {given["agent"]} - {""},
-    )
+    shown, given = found.rows[:limit], address.filters
+    names = await _load_names(get_services(request).pool, shown, {given["account"]}, {given["agent"]})
     return TablePage(
         address=address,
         rows=shown,
@@ -212,6 +208,22 @@ async def build_page(
         total=found.total,
         next_after=found.places[limit - 1] if len(found.rows) > limit else "",
     )
+
+
+async def _load_names(
+    pool: Pool, rows: Sequence[Any], accounts: Set[str] = frozenset(), agents: Set[str] = frozenset()
+) -> DisplayNames:
+    """Load the names of the accounts and agents of rows, and of some more."""
+    return await load_display_names(
+        pool,
+        {each.account_id for each in rows} | accounts,
+        {each.agent_id for each in rows if each.agent_id} | agents,
+    )
+
+
+def is_asking_for_rows(request: AnyRequest) -> bool:
+    """Return True if htmx asks for the rows after a place, which need no total."""
+    return bool(request.headers.get("hx-request") and request.query_params.get("after"))
 
 
 async def render_table(
@@ -224,7 +236,7 @@ async def render_table(
     """
     shown: dict[str, Any] = {"page": page, "wrong": wrong, **more}
     if request.headers.get("hx-request"):
-        part = "rows" if request.query_params.get("after") else "results"
+        part = "rows" if is_asking_for_rows(request) else "results"
         return render_page(request, f"parts/{kind}_{part}.html", **shown)
     return render_page(
         request,
@@ -233,17 +245,22 @@ async def render_table(
         choices=await list_filter_choices(request),
         ends=RUN_STATES,
         ratings=RATINGS,
-        periods=PERIODS,
         status_code=400 if wrong else 200,
         **shown,
     )
 
 
 def stream_csv(
-    name: str, columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowPage[Any]]]
+    name: str,
+    pool: Pool,
+    columns: Sequence[TableColumn],
+    find: Callable[[str | None, int], Awaitable[RowPage[Any]]],
 ) -> Stream:
-    """Stream the first `MOST` rows of a list as CSV; `find` loads those after a place."""
-    return Stream(_iterate_csv(columns, find), media_type=_CSV, headers=_build_csv_headers(name))
+    """Stream the first `MOST` rows of a list as CSV; `find` loads those after a place.
+
+    After the id of an agent or account follows its name.
+    """
+    return Stream(_iterate_csv(pool, columns, find), media_type=_CSV, headers=_build_csv_headers(name))
 
 
 def respond_with_csv(name: str, rows: Iterable[Sequence[object]]) -> Response[str]:
@@ -256,16 +273,32 @@ def _build_csv_headers(name: str) -> dict[str, str]:
 
 
 async def _iterate_csv(
-    columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowPage[Any]]]
+    pool: Pool, columns: Sequence[TableColumn], find: Callable[[str | None, int], Awaitable[RowPage[Any]]]
 ) -> AsyncIterator[str]:
-    yield _write_csv([[each.key for each in columns]])
+    yield _write_csv([[name for each in columns for name in _list_csv_names(each)]])
     after = None
     for _ in range(MOST // _CSV_ROWS):
         page = await find(after, _CSV_ROWS)
-        yield _write_csv([getattr(row, each.key) for each in columns] for row in page.rows)
+        names = await _load_names(pool, page.rows)
+        yield _write_csv(
+            [cell for each in columns for cell in _list_csv_cells(each, row, names)] for row in page.rows
+        )
         if len(page.rows) < _CSV_ROWS:
             return
         after = page.places[-1]
+
+
+def _list_csv_names(column: TableColumn) -> tuple[str, ...]:
+    return (column.key, column.kind) if column.kind in ("account", "agent") else (column.key,)
+
+
+def _list_csv_cells(column: TableColumn, row: Any, names: DisplayNames) -> tuple[object, ...]:
+    value = getattr(row, column.key)
+    if column.kind == "account":
+        return value, names.accounts.get(value)
+    if column.kind == "agent":
+        return value, names.agents.get(value)
+    return (value,)
 
 
 def _write_csv(rows: Iterable[Sequence[object]]) -> str:
