@@ -18,7 +18,7 @@ from agentchat.contracts.updates import (
 )
 from agentchat.contracts.values import ToolCall
 from agentchat.conversations.aggregate.rounds import Call, Round
-from agentchat.gateway.runs.frame_position import Phase
+from agentchat.gateway.runs.progress import Phase
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (

@@ -14,8 +14,7 @@ from agentchat.conversations.aggregate.turn import MustWait, StartRun, open_turn
 from agentchat.gateway.runs.view import View
 from agentchat.orchestrator.inbox.inbox import Inbox, take_lease
 from agentchat.orchestrator.inbox.put_back import LeaseHeld
-from agentchat.orchestrator.run.channel import TraceChannel
-from agentchat.orchestrator.run.endings import build_end_frame
+from agentchat.orchestrator.run.channel import TraceChannel, build_end_frame
 from agentchat.orchestrator.run.interrupted_text import SentOutput
 from agentchat.orchestrator.run.run_attempt import RunAttempt
 from agentchat.orchestrator.run.run_log import get_run

@@ -21,8 +21,7 @@ from agentchat.contracts.updates import Broken, TextUpdate, Update
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.frame_position import Phase
-from agentchat.gateway.runs.progress import CallOrder
+from agentchat.gateway.runs.progress import CallOrder, Phase
 from agentchat.gateway.runs.run_follower import RunFollower, UpdateQueue
 from agentchat.gateway.runs.run_reader import RunReader, ShowsReasoning, hide_reasoning
 from agentchat.gateway.runs.run_request import ViewKind

@@ -30,8 +30,7 @@ from agentchat.contracts.values import ToolCall
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls, replay_updates
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.gateway.runs.frame_position import FramePosition, Phase
-from agentchat.gateway.runs.progress import SentUpdates
+from agentchat.gateway.runs.progress import FramePosition, Phase, SentUpdates
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
 
 _HELD_FRAMES = 20_000

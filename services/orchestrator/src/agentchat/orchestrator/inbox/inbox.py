@@ -14,7 +14,7 @@ from typing import TypeVar
 from opentelemetry.trace import SpanKind
 
 from agentchat.bus.queue_consumer import QueueDelivery
-from agentchat.contracts import subjects, wire
+from agentchat.contracts import frames, subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.turn import AlreadyJoined, Rejected, StartRun, open_turn
@@ -34,13 +34,13 @@ from agentchat.orchestrator.request_stages import (
     ReceivedRequest,
     StartedAttempt,
 )
-from agentchat.orchestrator.run.endings import announce_joined, refuse, release_lease
-from agentchat.orchestrator.run.interruption import Interruption, is_cancelled
+from agentchat.orchestrator.run.endings import release_lease, release_slot_and_lease
+from agentchat.orchestrator.run.interruption import Interrupted, Interruption, is_cancelled
 from agentchat.orchestrator.run.run_attempt import announce_end, announce_pause, run_attempt
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.run_slots import is_fresh
-from agentchat.orchestrator.starting.wait_for_turn import start_in_turn
+from agentchat.orchestrator.starting.wait_for_turn import publish_steered, start_in_turn
 from agentchat.runtime import failpoints, logs, telemetry
 
 T = TypeVar("T")
@@ -91,9 +91,9 @@ class Inbox:
         outcome = started or await start_in_turn(services, leased)
         match outcome:
             case Rejected():
-                await refuse(services, leased, outcome)
+                await _refuse(services, leased, outcome)
             case AlreadyJoined():
-                await announce_joined(services, leased, outcome.trace_id)
+                await _announce_joined(services, leased, outcome.trace_id)
             case StartedAttempt():
                 await run_attempt(services, outcome)
             case EndedRun():
@@ -260,3 +260,33 @@ def _raise_or_return(outcome: T | BaseException) -> T:
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome
+
+
+async def _refuse(services: WorkerServices, leased: LeasedRequest, refusal: Rejected) -> None:
+    """Refuse a request, of which nothing was or will be appended.
+
+    Raises:
+        Interrupted: Another worker may have the request.
+    """
+    if not await leased.lease.wait_until_live():
+        raise Interrupted("lost")
+    request = leased.request
+    logs.get_logger("inbox").info("request_refused", code=refusal.code)
+    # First, since a redelivered request might start after its caller was refused.
+    await leased.delivery.ack(at_once=True)
+    await release_slot_and_lease(services, leased)
+    refused = frames.Refused(
+        seq=0,
+        attempt=request.attempt,
+        code=refusal.code,
+        message=refusal.message,
+        approvals=refusal.approvals,
+        running_trace_id=refusal.running_trace_id,
+    )
+    await services.bus.traces.publish_frame(request.trace_id, refused)
+
+
+async def _announce_joined(services: WorkerServices, leased: LeasedRequest, trace_id: str) -> None:
+    """Publish that the request's message has joined the run `trace_id`, and release all held for it."""
+    await release_slot_and_lease(services, leased)
+    await publish_steered(services, leased, trace_id)

@@ -13,10 +13,10 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from agentchat.bus.trace_channel import Traces
-from agentchat.contracts import events, frames
+from agentchat.contracts import events, frames, updates
 from agentchat.contracts.timings import ALIVE_SECONDS
 from agentchat.contracts.values import RunWarning
-from agentchat.conversations.aggregate.canonical_stream import thin_cuts
+from agentchat.conversations.aggregate.canonical_stream import get_changed_model, thin_cuts
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.conversations.leases.leases import Lease
@@ -304,3 +304,25 @@ def _build_tool_called(round_: int, call: Call | events.ToolCalled) -> frames.To
 
 def _build_tool_returned(call_id: str, is_error: bool) -> frames.ToolReturnedFrame:
     return frames.ToolReturnedFrame(seq=0, attempt=0, call_id=call_id, is_error=is_error)
+
+
+def build_end_frame(run: Run) -> frames.Completed | frames.Failed:
+    """Build the frame that tells how a run ended, unnumbered."""
+    if run.state == "completed" and run.reply is not None:
+        tool_calls = sum(len(each.calls) for each in run.rounds)
+        return frames.Completed(
+            seq=0,
+            attempt=run.attempt,
+            message=run.reply,
+            tool_calls=tool_calls,
+            is_sourced=run.sources is not None,
+            usage=run.usage,
+            cut=run.cut,
+            model=get_changed_model(run),
+        )
+    if run.state == "cancelled":
+        end = updates.REPLACED if run.code == updates.REPLACED.code else updates.CANCELLED
+        return frames.Failed(seq=0, attempt=run.attempt, code=end.code, message=end.message)
+    return frames.Failed(
+        seq=0, attempt=run.attempt, code=run.code or "internal_error", message=run.detail or ""
+    )

@@ -25,9 +25,9 @@ from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
 from agentchat.orchestrator.request_stages import EndedRun, PausedRun, StartedAttempt
-from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel
+from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel, build_end_frame
 from agentchat.orchestrator.run.compact_history import Compactor
-from agentchat.orchestrator.run.endings import build_end_frame, release_slot_and_lease
+from agentchat.orchestrator.run.endings import release_slot_and_lease
 from agentchat.orchestrator.run.fall_back import (
     AnsweringModel,
     ModelChanger,

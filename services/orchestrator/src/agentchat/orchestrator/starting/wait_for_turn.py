@@ -18,7 +18,7 @@ from agentchat.conversations.aggregate.turn import AlreadyJoined, MustWait, Reje
 from agentchat.conversations.errors import UnreadableEvent, WaitingLineFull
 from agentchat.conversations.leases.waiting_line import LOOK_SECONDS
 from agentchat.orchestrator.request_stages import EndedRun, LeasedRequest, PausedRun, StartedAttempt
-from agentchat.orchestrator.run.endings import CANCELLED, publish_steered
+from agentchat.orchestrator.run.endings import CANCELLED
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.decide_request import decide_request
@@ -172,6 +172,12 @@ async def _wait_until_saved(services: WorkerServices, leased: LeasedRequest, tra
 
 
 _BOUNDARIES = frames.Completed | frames.Failed | frames.Paused | frames.ToolReturnedFrame | frames.Resumed
+
+
+async def publish_steered(services: WorkerServices, leased: LeasedRequest, trace_id: str) -> None:
+    """Publish that the reply of the run `trace_id` answers the request."""
+    steered = frames.Steered(seq=0, attempt=leased.request.attempt, running_trace_id=trace_id)
+    await services.bus.traces.publish_frame(leased.trace_id, steered)
 
 
 def _count_seconds_left(leased: LeasedRequest) -> float:
