@@ -11,13 +11,13 @@ from agentchat.conversations.queries.conversation_filters import ConversationRow
 SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Source, values.Source),
     (models.Message, values.Message),
-    (models.ToolRun, values.ToolCall),
-    (models.TokenCounts, run_results.TokenCounts),
+    (models.ToolRun, values.FinishedCall),
+    (models.TokenCounts, run_results.RunTokens),
     (models.Approval, values.ApprovalNeeded),
     (models.Elicitation, values.Elicitation),
     (models.Conversation, ConversationRow),
-    (models.ApprovalRequest, approval_bodies.Approval),
-    (models.ApprovalTool, approval_bodies.ApprovalTool),
+    (models.ApprovalRequest, approval_bodies.ApprovalRecord),
+    (models.ApprovalTool, approval_bodies.CalledTool),
     (models.Decision, approval_bodies.DecisionMade),
     (models.WebhookDelivery, webhooks.Delivery),
     (models.WebhookAttempt, webhooks.Attempt),
@@ -39,8 +39,8 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (stream_events.ClientToolsRequired, http.ClientToolsRequiredEvent),
 ]
 MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
-USAGE = run_results.TokenCounts(input=1, cache_read=0, cache_write=2, output=3, total=6)
-TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}", id="c", is_error=False)
+USAGE = run_results.RunTokens(input=1, cache_read=0, cache_write=2, output=3, total=6)
+TOOL = values.FinishedCall(name="get_order", input={"order_id": "ORD-1"}, output="{}", id="c", is_error=False)
 ASKED = values.Elicitation(message="Why?", requested_schema={"type": "object"})
 NEEDED = values.ApprovalNeeded(
     id="a", tool="cancel", input={"order_id": "ORD-1"}, expires_at="later", elicitation=ASKED

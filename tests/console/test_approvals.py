@@ -87,13 +87,13 @@ def build_found(*following: events.Event) -> FoundApproval:
     """The approval `a` of a run with these events after the request."""
     told = [build_conversation_started(), *request_call("one", "a"), *following]
     (run,) = build_run(*told).runs
-    approval = approval_bodies.Approval(
+    approval = approval_bodies.ApprovalRecord(
         id="a",
         status="pending",
         trace_id=run.trace_id,
         conversation_id="c",
         agent_id="agent-1",
-        tool=approval_bodies.ApprovalTool(name="get_order", server="shop"),
+        tool=approval_bodies.CalledTool(name="get_order", server="shop"),
         input={"order": 1},
         requested_at=AT,
         expires_at=LATER,
@@ -130,7 +130,7 @@ def test_same_are_of_the_same_tool_and_input() -> None:
         own,
         replace(own, id="b", conversation_id="d"),
         replace(own, id="c", input={"order": 2}),
-        replace(own, id="d", tool=approval_bodies.ApprovalTool(name="get_order", server="other")),
+        replace(own, id="d", tool=approval_bodies.CalledTool(name="get_order", server="other")),
     ]
     assert build_details(found, None, others).same_pending == ("b",)
 

@@ -20,11 +20,11 @@ from agentchat.contracts.updates import (
     Update,
     WarningUpdate,
 )
-from agentchat.contracts.values import ApprovalNeeded, ClientToolCall, RunWarning, ToolCall, Usage
+from agentchat.contracts.values import ApprovalNeeded, FinishedCall, PendingClientCall, RunWarning, Usage
 
 USAGE = Usage(input_tokens=5, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=1)
 TOKENS = {"input": 5, "cache_read": 3, "cache_write": 1, "output": 2, "total": 11}
-TOOL = ToolCall(name="get_order", input={"id": 1}, output='{"ok":1}', id=CALL, is_error=False)
+TOOL = FinishedCall(name="get_order", input={"id": 1}, output='{"ok":1}', id=CALL, is_error=False)
 WARNING = RunWarning(code="tool_server_unavailable", subject="crm", message="It is away.")
 BEGUN: list[Update] = [Started(), RetrievedSources((SOURCE,)), WarningUpdate(WARNING), TextUpdate("Wait.")]
 CALLED: list[Update] = [ToolStarted(CALL, "get_order", {"id": 1}), ToolEnded(CALL, False, '{"ok":1}')]
@@ -90,7 +90,7 @@ def test_a_wait_and_a_failure_name_the_conversation() -> None:
     *_, waits = encode([Started(), wait])
     assert (waits["type"], waits["conversation_id"]) == ("approval_required", CONVERSATION)
     assert (waits["approvals"][0]["id"], waits["usage"]) == ("a", TOKENS)
-    needs = ClientToolCall(id=CALL, name="show_map", input={})
+    needs = PendingClientCall(id=CALL, name="show_map", input={})
     client = Broken("client_tools_required", "Run the tools.", local=True, client_calls=(needs,), usage=USAGE)
     *_, asks = encode([Started(), client])
     assert (asks["type"], asks["conversation_id"]) == ("client_tools_required", CONVERSATION)

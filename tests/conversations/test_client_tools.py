@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts import events
-from agentchat.contracts.values import ClientToolCall, ClientToolResult, Decider
+from agentchat.contracts.values import ClientToolResult, Decider, PendingClientCall
 from agentchat.conversations.aggregate.approval_rules import (
     AlreadyDecided,
     DecisionEvents,
@@ -75,8 +75,8 @@ def test_own_tools_run_first_then_the_client_has_its_turn() -> None:
     pause = build_pause(run)
     assert (pause.code, pause.approvals) == ("client_tools_required", ())
     assert pause.client_calls == (
-        ClientToolCall(id="c2", name="show_map", input={"city": "Ulm"}),
-        ClientToolCall(id="c3", name="pick_date", input={}),
+        PendingClientCall(id="c2", name="show_map", input={"city": "Ulm"}),
+        PendingClientCall(id="c3", name="pick_date", input={}),
     )
 
 

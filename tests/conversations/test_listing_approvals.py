@@ -19,7 +19,7 @@ from tests.conversations.test_approvals import ADA, SOON, ask, build_elicitation
 pytestmark = pytest.mark.usefixtures("empty_database")
 
 
-async def list_shown(pool: Pool, **those: str) -> list[approval_bodies.Approval]:
+async def list_shown(pool: Pool, **those: str) -> list[approval_bodies.ApprovalRecord]:
     return await list_approvals(pool, ACCOUNT, limit=10, **those)
 
 

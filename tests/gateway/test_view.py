@@ -16,7 +16,7 @@ from agentchat.contracts.updates import (
     ToolEnded,
     ToolStarted,
 )
-from agentchat.contracts.values import ToolCall
+from agentchat.contracts.values import FinishedCall
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.gateway.runs.progress import Phase
 from agentchat.gateway.runs.run_request import ViewKind
@@ -65,7 +65,7 @@ def test_an_undisturbed_run_is_streamed_live() -> None:
         TextUpdate("llo"),
         Finished(
             make_message("Hello"),
-            (ToolCall(name="find", input={"q": 1}, output="{}", id="call", is_error=False),),
+            (FinishedCall(name="find", input={"q": 1}, output="{}", id="call", is_error=False),),
             sources=(SOURCE,),
         ),
     ]
@@ -160,7 +160,7 @@ def test_run_ended_before_first_update_is_sent_in_full(streaming: bool) -> None:
         NextRound(2),
         Finished(
             make_message("Let me see.Done"),
-            (ToolCall(name="find", input={"q": 1}, output="{}", id="call", is_error=False),),
+            (FinishedCall(name="find", input={"q": 1}, output="{}", id="call", is_error=False),),
             sources=(SOURCE,),
         ),
     ]

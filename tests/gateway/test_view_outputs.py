@@ -13,7 +13,7 @@ from agentchat.contracts.updates import (
     ToolStarted,
     WarningUpdate,
 )
-from agentchat.contracts.values import RunWarning, ToolCall
+from agentchat.contracts.values import FinishedCall, RunWarning
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.gateway.runs.progress import CallOrder
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
@@ -52,7 +52,7 @@ def test_a_tool_result_is_sent_once_the_log_has_its_output() -> None:
     assert (told, view.wants_log) == ([TextUpdate("llo")], False), "it is told once"
     assert feed(view, make_completed(7, "Hello", tool_calls=1))[-1] == Finished(
         make_message("Hello"),
-        (ToolCall(name="find", input={"q": 1}, output="[1]", id="call", is_error=False),),
+        (FinishedCall(name="find", input={"q": 1}, output="[1]", id="call", is_error=False),),
     )
 
 

@@ -31,7 +31,7 @@ async def page(
     conversation_id: OfConversation | None = None,
     after: After | None = None,
     limit: Limit = 20,
-) -> Page[approval_bodies.Approval]:
+) -> Page[approval_bodies.ApprovalRecord]:
     """List the tool calls that need approval, the newest first. Raises Invalid, Unavailable."""
     if status is not None and status not in STATES:
         raise Invalid("status", f"must be one of {', '.join(STATES)}")

@@ -32,7 +32,7 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     ms: int = 0
 
 
-class ApprovalDetails(approval_bodies.Approval, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalDetails(approval_bodies.ApprovalRecord, frozen=True, kw_only=True, omit_defaults=True):
     """An approval with its tool, and with the call's result once it is approved.
 
     `same_pending` are the account's other pending approvals of this tool with the same input, 100 at most.
@@ -53,12 +53,12 @@ def find_tools_hash(found: FoundApproval) -> str | None:
 
 
 def build_details(
-    found: FoundApproval, spec: ToolSpec | None, pending: Iterable[approval_bodies.Approval]
+    found: FoundApproval, spec: ToolSpec | None, pending: Iterable[approval_bodies.ApprovalRecord]
 ) -> ApprovalDetails:
     """Add to an approval its tool, the pending ones that are like it, and its call's result."""
     approval = found.approval
     return ApprovalDetails(
-        **{name: getattr(approval, name) for name in approval_bodies.Approval.__struct_fields__},
+        **{name: getattr(approval, name) for name in approval_bodies.ApprovalRecord.__struct_fields__},
         tool_details=None if spec is None else _build_tool(spec),
         same_pending=tuple(
             each.id

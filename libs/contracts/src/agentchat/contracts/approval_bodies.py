@@ -7,7 +7,7 @@ import msgspec
 from agentchat.contracts.values import ApprovalDecision, Decider, Elicitation
 
 
-class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):
+class CalledTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call's tool: its `name` as the model saw it and the agent's name for its `server`."""
 
     name: str
@@ -32,7 +32,7 @@ class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 ApprovalStatus = Literal["pending"] | ApprovalDecision
 
 
-class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool call that a person decides about, or has decided about. `input` is the model's own.
 
     `message` is what the user wrote to start the run, cut after 4,000 characters. With an `elicitation` the
@@ -44,7 +44,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace_id: str
     conversation_id: str
     agent_id: str
-    tool: ApprovalTool
+    tool: CalledTool
     input: dict[str, Any]
     requested_at: str
     expires_at: str

@@ -22,7 +22,7 @@ class FeedbackBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     on_behalf_of: Name | None = None
 
 
-class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+class StoredFeedback(msgspec.Struct, frozen=True, kw_only=True):
     """Feedback on a reply as it is stored. `by` was authenticated."""
 
     message_id: str
@@ -36,9 +36,9 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     at: str
 
 
-class FeedbackSummary(msgspec.Struct, frozen=True, kw_only=True):
+class RatingSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The number of people who gave feedback on a reply, their mean score, and the newest feedback."""
 
     count: int
     mean_score: float
-    newest: Feedback
+    newest: StoredFeedback

@@ -7,7 +7,7 @@ import msgspec
 
 from agentchat.contracts import errors
 from agentchat.contracts.files import FileLink
-from agentchat.contracts.run_results import TokenCounts
+from agentchat.contracts.run_results import RunTokens
 from agentchat.contracts.values import (
     MAX_EXTERNAL_ID,
     MAX_PAIRS,
@@ -15,12 +15,12 @@ from agentchat.contracts.values import (
     MAX_VALUE,
     ApprovalNeeded,
     ClientTool,
-    ClientToolCall,
     Cut,
+    FinishedCall,
     Message,
     OnBusyName,
+    PendingClientCall,
     Source,
-    ToolCall,
 )
 
 OAUTH_CALLBACK = "/v1/oauth/callback"
@@ -120,7 +120,7 @@ class ChatBody(RunOptions, frozen=True, kw_only=True, forbid_unknown_fields=True
     on_busy: OnBusyName | None = None
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SubmittedResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The result of one call of a client's tool; `output` is any JSON."""
 
     id: str
@@ -131,7 +131,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class ToolResultsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The results of all calls that the run waits for."""
 
-    results: Annotated[tuple[ToolResult, ...], msgspec.Meta(min_length=1, max_length=64)]
+    results: Annotated[tuple[SubmittedResult, ...], msgspec.Meta(min_length=1, max_length=64)]
 
 
 class SseEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -224,7 +224,7 @@ class ApprovalRequiredEvent(SseEvent, frozen=True, kw_only=True, tag="approval_r
     conversation_id: str
     message: str
     approvals: tuple[ApprovalNeeded, ...]
-    usage: TokenCounts
+    usage: RunTokens
 
 
 class ClientToolsRequiredEvent(SseEvent, frozen=True, kw_only=True, tag="client_tools_required"):
@@ -235,8 +235,8 @@ class ClientToolsRequiredEvent(SseEvent, frozen=True, kw_only=True, tag="client_
 
     conversation_id: str
     message: str
-    client_tool_calls: tuple[ClientToolCall, ...]
-    usage: TokenCounts
+    client_tool_calls: tuple[PendingClientCall, ...]
+    usage: RunTokens
 
 
 class WarningEvent(SseEvent, frozen=True, kw_only=True, tag="warning"):
@@ -256,9 +256,9 @@ class MessageDoneEvent(SseEvent, frozen=True, kw_only=True, tag="done"):
     """
 
     message: Message
-    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_calls: tuple[FinishedCall, ...] | None = None
     sources: tuple[Source, ...] | None = None
-    usage: TokenCounts | None = None
+    usage: RunTokens | None = None
     cut: Cut | None = None
     model: str | None = None
 

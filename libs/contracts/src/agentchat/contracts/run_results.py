@@ -7,11 +7,11 @@ import msgspec
 from agentchat.contracts.updates import Finished
 from agentchat.contracts.values import (
     ApprovalNeeded,
-    ClientToolCall,
+    FinishedCall,
     Message,
+    PendingClientCall,
     RunWarning,
     Source,
-    ToolCall,
     Usage,
 )
 
@@ -20,7 +20,7 @@ RunStatus = Literal[
 ]
 
 
-class TokenCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunTokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens of all model calls of a run, in four kinds that do not overlap, and their sum.
 
     `reasoning` is the part of `output` that the model thought with, if the provider counts it.
@@ -43,9 +43,9 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     conversation_id: str
     message: Message
-    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_calls: tuple[FinishedCall, ...] | None = None
     sources: tuple[Source, ...] | None = None
-    usage: TokenCounts | None = None
+    usage: RunTokens | None = None
     model: str | None = None
 
 
@@ -58,7 +58,7 @@ class ActionRequired(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["requires_action"] = "requires_action"
     conversation_id: str
     trace_id: str
-    client_tool_calls: tuple[ClientToolCall, ...]
+    client_tool_calls: tuple[PendingClientCall, ...]
 
 
 class RunError(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,19 +78,19 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conversation_id: str
     status: RunStatus
     message: Message | None = None
-    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_calls: tuple[FinishedCall, ...] | None = None
     sources: tuple[Source, ...] | None = None
-    usage: TokenCounts | None = None
+    usage: RunTokens | None = None
     model: str | None = None
     error: RunError | None = None
     approvals: tuple[ApprovalNeeded, ...] | None = None
-    client_tool_calls: tuple[ClientToolCall, ...] | None = None
+    client_tool_calls: tuple[PendingClientCall, ...] | None = None
     warnings: tuple[RunWarning, ...] | None = None
 
 
-def count_tokens(usage: Usage) -> TokenCounts:
+def count_tokens(usage: Usage) -> RunTokens:
     """Return the tokens as the API has them."""
-    return TokenCounts(
+    return RunTokens(
         input=usage.input_tokens,
         cache_read=usage.cache_read_tokens,
         cache_write=usage.cache_creation_tokens,

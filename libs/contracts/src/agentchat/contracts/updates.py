@@ -12,12 +12,12 @@ import msgspec
 from agentchat.contracts.files import StoredFile
 from agentchat.contracts.values import (
     ApprovalNeeded,
-    ClientToolCall,
     Cut,
+    FinishedCall,
     Message,
+    PendingClientCall,
     RunWarning,
     Source,
-    ToolCall,
     Usage,
 )
 
@@ -106,7 +106,7 @@ class Finished(msgspec.Struct, frozen=True):
     """
 
     message: Message
-    tool_calls: tuple[ToolCall, ...]
+    tool_calls: tuple[FinishedCall, ...]
     usage: Usage = Usage()
     cut: Cut | None = None
     sources: tuple[Source, ...] | None = None
@@ -128,7 +128,7 @@ class Broken(msgspec.Struct, frozen=True):
     approvals: tuple[ApprovalNeeded, ...] = ()
     calls: tuple[str, ...] = ()
     usage: Usage = Usage()
-    client_calls: tuple[ClientToolCall, ...] = ()
+    client_calls: tuple[PendingClientCall, ...] = ()
     running_trace_id: str | None = None
 
 
@@ -166,7 +166,7 @@ def wait_for_approvals(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, 
     return Broken("approval_required", message, local=True, approvals=approvals, calls=calls)
 
 
-def wait_for_client(calls: tuple[ClientToolCall, ...]) -> Broken:
+def wait_for_client(calls: tuple[PendingClientCall, ...]) -> Broken:
     """Build the update of a run that waits for its client's tools, as `wait_for_approvals` does."""
     message = "Run the tools and send their results."
     return Broken("client_tools_required", message, local=True, client_calls=calls)

@@ -176,7 +176,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class FinishedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One tool call as callers see it. `output` is a string that parses as JSON.
 
     `id` is the model's id of the call. With `is_error` the output says that the call failed.
@@ -262,7 +262,7 @@ class ClientTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     input_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
 
 
-class ClientToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class PendingClientCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a client's tool, which the run waits for. `id` is unique among all calls."""
 
     id: str

@@ -6,6 +6,7 @@ nothing from other hosts.
 
 import asyncio
 import ipaddress
+import re
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -65,6 +66,17 @@ _TAGS = {
     "admin": "For operators: served where AGENTCHAT_ADMIN_TOKEN is set, to who sends that token.",
 }
 _TAGS_WITH_USERS = {"chat", "conversations", "messages", "files", "approvals", "openai", "ai-sdk", "ag-ui"}
+_NAMES = {
+    "ApprovalRecord": "Approval",
+    "CalledTool": "ApprovalTool",
+    "FinishedCall": "ToolCall",
+    "PendingClientCall": "ClientToolCall",
+    "RatingSummary": "FeedbackSummary",
+    "RunTokens": "TokenCounts",
+    "StoredFeedback": "Feedback",
+    "SubmittedResult": "ToolResult",
+}
+"""Names in the document of classes that are called otherwise in `contracts`."""
 _USER_PARAMETER = {
     "name": end_user.HEADER,
     "in": "header",
@@ -227,11 +239,12 @@ def encode_document(app: Any, agent_id: str | None) -> bytes:
             for status, description in _REFUSALS.items():
                 operation["responses"][str(status)] = {"description": description, "content": content}
     for schema in document["components"]["schemas"].values():
+        schema.pop("default", None)  # a field's, which Litestar gives to the component in some processes
         for member in schema.get("properties", {}).values():
             if not isinstance(member.get("default"), str | int | float | None):
                 del member["default"]  # generators of clients refuse what is no scalar
     document["webhooks"] = {event_type: {"post": _describe_webhook(event_type)} for event_type in EVENT_TYPES}
-    text = wire.encode(document).decode()
+    text = re.sub("|".join(_NAMES), lambda name: _NAMES[name[0]], wire.encode(document).decode())
     return (text if agent_id is None else text.replace(AGENT, agent_id)).encode()
 
 

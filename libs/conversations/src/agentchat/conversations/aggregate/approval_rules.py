@@ -19,11 +19,11 @@ from agentchat.contracts.values import (
     ApprovalDecision,
     ApprovalNeeded,
     Approvers,
-    ClientToolCall,
     Decider,
     InputAsked,
     OnExpiry,
     OnNewMessage,
+    PendingClientCall,
 )
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Requested
@@ -193,10 +193,10 @@ def list_needed_approvals(run: Run) -> tuple[ApprovalNeeded, ...]:
     )
 
 
-def list_client_calls(run: Run) -> tuple[ClientToolCall, ...]:
+def list_client_calls(run: Run) -> tuple[PendingClientCall, ...]:
     """List the calls that the run waits for its client to run."""
     return tuple(
-        ClientToolCall(id=call.call_id, name=call.name, input=call.input)
+        PendingClientCall(id=call.call_id, name=call.name, input=call.input)
         for call in run.pending
         if call.is_client
     )

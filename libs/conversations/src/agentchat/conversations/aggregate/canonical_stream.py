@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from agentchat.contracts import sse_encoder, updates, wire
 from agentchat.contracts.http import build_problem
 from agentchat.contracts.run_results import build_chat_reply
-from agentchat.contracts.values import Form, ToolCall
+from agentchat.contracts.values import FinishedCall, Form
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, Round
 
@@ -100,11 +100,11 @@ def get_changed_model(run: Run) -> str | None:
     return run.model if run.fallback else None
 
 
-def list_returned_calls(run: Run) -> tuple[ToolCall, ...]:
+def list_returned_calls(run: Run) -> tuple[FinishedCall, ...]:
     """List the calls that have returned, with the inputs they ran with."""
     calls = (call for each in run.rounds for call in each.calls)
     return tuple(
-        ToolCall(
+        FinishedCall(
             name=call.name,
             input=call.ran_input,
             output=get_client_output(call),

@@ -34,7 +34,7 @@ class FoundApproval(msgspec.Struct, frozen=True):
 
     account_id: str
     user_id: str | None
-    approval: approval_bodies.Approval
+    approval: approval_bodies.ApprovalRecord
     run: Run
 
 
@@ -82,17 +82,17 @@ async def count_waiting_runs(pool: Pool, account_ids: Sequence[str] | None = Non
 
 def _build_approval(
     conversation_id: str, run: Run, call: Call, approval: CallApproval, now: str
-) -> approval_bodies.Approval:
+) -> approval_bodies.ApprovalRecord:
     requested, decided = approval.requested, approval.decided
     # The event that ends an expired approval comes seconds later.
     undecided: ApprovalStatus = "expired" if requested.expires_at <= now else "pending"
-    return approval_bodies.Approval(
+    return approval_bodies.ApprovalRecord(
         id=requested.approval_id,
         status=undecided if decided is None else decided.decision,
         trace_id=requested.trace_id,
         conversation_id=conversation_id,
         agent_id=requested.agent_id,
-        tool=approval_bodies.ApprovalTool(name=call.name, server=requested.server),
+        tool=approval_bodies.CalledTool(name=call.name, server=requested.server),
         input=call.input,
         requested_at=requested.at,
         expires_at=requested.expires_at,
@@ -119,7 +119,7 @@ async def list_approvals(
     tool: str | None = None,
     after: str | None = None,
     limit: int,
-) -> list[approval_bodies.Approval]:
+) -> list[approval_bodies.ApprovalRecord]:
     """List approvals of an account, of `account_ids` or of all, the newest first, after the id `after`.
 
     With `user_id` those in this end user's conversations.
@@ -151,13 +151,13 @@ async def list_approvals(
 
 def _build_listed(
     given: str, topic: str | None, state: bytes, decided: str | None, name: str, server: str, *row: str
-) -> approval_bodies.Approval:
+) -> approval_bodies.ApprovalRecord:
     requested = None if topic is None else mapper.decode_stored(topic, state)
     event = None if decided is None else wire.decode_event(decided.encode())
     fields: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
-    return approval_bodies.Approval(
+    return approval_bodies.ApprovalRecord(
         **fields,
-        tool=approval_bodies.ApprovalTool(name=name, server=server),
+        tool=approval_bodies.CalledTool(name=name, server=server),
         input=msgspec.json.decode(given),
         elicitation=requested.asked.elicitation
         if isinstance(requested, events.ElicitationRequested)

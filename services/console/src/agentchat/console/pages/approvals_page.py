@@ -51,7 +51,7 @@ class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
     reason that was written for it. `open` is the question whether the decision is meant.
     """
 
-    approval: approval_bodies.Approval
+    approval: approval_bodies.ApprovalRecord
     details: ApprovalDetails | None = None
     agent: str
     account: str
@@ -150,7 +150,7 @@ async def post_decision(request: AnyRequest, approval_id: FromPath[str]) -> Resp
     return Redirect(f"/approvals/{approval_id}", status_code=303)
 
 
-def build_question(approval: approval_bodies.Approval, body: approval_bodies.DecisionBody) -> Question:
+def build_question(approval: approval_bodies.ApprovalRecord, body: approval_bodies.DecisionBody) -> Question:
     """Build the question whether a decision is meant."""
     verb, noun = ("Answer", "question") if approval.elicitation else ("Approve", "call")
     if body.decision == "denied":
@@ -181,7 +181,7 @@ def _render_card(request: AnyRequest, shown: ShownApproval) -> Response[Any]:
 
 
 async def _read_decision(
-    request: AnyRequest, approval: approval_bodies.Approval, given: FormMultiDict
+    request: AnyRequest, approval: approval_bodies.ApprovalRecord, given: FormMultiDict
 ) -> approval_bodies.DecisionBody:
     """Read the decision, with `input` only if it was changed. Raises Invalid, AdminError."""
     body: dict[str, Any] = {"decision": given.get("decision", "")}
@@ -219,7 +219,7 @@ async def _load_details(
 
 
 async def _build_form(
-    request: AnyRequest, approval: approval_bodies.Approval
+    request: AnyRequest, approval: approval_bodies.ApprovalRecord
 ) -> tuple[SchemaForm | None, dict[str, Any]]:
     """Build the form of the call's input, with its values; None if its schema is unknown."""
     if approval.status != "pending":
@@ -256,7 +256,7 @@ async def _load_context(request: AnyRequest, conversation_id: str) -> tuple[Save
 
 
 async def _add_names(
-    request: AnyRequest, approvals: Collection[approval_bodies.Approval]
+    request: AnyRequest, approvals: Collection[approval_bodies.ApprovalRecord]
 ) -> tuple[ShownApproval, ...]:
     pool = get_services(request).pool
     names = await load_display_names(pool, (), {each.agent_id for each in approvals})

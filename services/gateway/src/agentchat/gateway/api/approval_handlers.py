@@ -46,7 +46,7 @@ DecisionData = Annotated[
 class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of approvals, the newest first."""
 
-    data: tuple[approval_bodies.Approval, ...]
+    data: tuple[approval_bodies.ApprovalRecord, ...]
     next_cursor: NextCursor
 
 
@@ -88,7 +88,7 @@ async def list_of_account(
     summary="Get one approval.",
     guards=[may_read],
 )
-async def get_one(request: JsonRequest, approval_id: ApprovalId) -> approval_bodies.Approval:
+async def get_one(request: JsonRequest, approval_id: ApprovalId) -> approval_bodies.ApprovalRecord:
     """Return one approval as it is now."""
     return (await find_owned_approval(request.services.pool, request.auth, approval_id)).approval
 
@@ -103,7 +103,7 @@ async def get_one(request: JsonRequest, approval_id: ApprovalId) -> approval_bod
 )
 async def decide_one(
     request: JsonRequest, approval_id: ApprovalId, data: DecisionData
-) -> approval_bodies.Approval:
+) -> approval_bodies.ApprovalRecord:
     """Record the decision. Sending the same decision again returns the same response; another is refused.
 
     After the last decision that a run waits for, the run continues: read it by `GET

@@ -3,9 +3,9 @@
 import msgspec
 
 from agentchat.contracts.events import STARTED_WITH, FeedbackGiven, MessageSaved
-from agentchat.contracts.feedback_bodies import Feedback, FeedbackSummary
+from agentchat.contracts.feedback_bodies import RatingSummary, StoredFeedback
 from agentchat.contracts.files import FileLink
-from agentchat.contracts.values import Role, Source, ToolCall
+from agentchat.contracts.values import FinishedCall, Role, Source
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls
 from agentchat.conversations.aggregate.conversation import ForkedFrom, Run
 from agentchat.conversations.projections.conversations_table import build_title
@@ -30,8 +30,8 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace_id: str
     token_count: int | None = None
     interrupted: bool = False
-    feedback: FeedbackSummary | None = None
-    tool_calls: tuple[ToolCall, ...] | None = None
+    feedback: RatingSummary | None = None
+    tool_calls: tuple[FinishedCall, ...] | None = None
     sources: tuple[Source, ...] | None = None
     attachments: tuple[FileLink, ...] = ()
 
@@ -75,9 +75,9 @@ _STARTED_WITH = tuple(
 )
 
 
-def build_feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
+def build_feedback_row(conversation_id: str, given: FeedbackGiven) -> StoredFeedback:
     """Build the feedback from its event."""
-    return Feedback(
+    return StoredFeedback(
         message_id=given.message_id,
         conversation_id=conversation_id,
         trace_id=given.trace_id,
@@ -101,7 +101,7 @@ def build_message_row(
     feedback = None
     if found is not None:
         newest = build_feedback_row(conversation_id, found.newest[0])
-        feedback = FeedbackSummary(count=found.count, mean_score=found.mean_score, newest=newest)
+        feedback = RatingSummary(count=found.count, mean_score=found.mean_score, newest=newest)
     return MessageRow(
         id=saved.message_id,
         conversation_id=conversation_id,

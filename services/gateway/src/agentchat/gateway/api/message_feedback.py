@@ -10,7 +10,7 @@ from litestar.params import BodyKwarg, PathParameter, QueryParameter
 
 from agentchat.bus.commands import give_feedback
 from agentchat.contracts import ids
-from agentchat.contracts.feedback_bodies import Feedback, FeedbackBody
+from agentchat.contracts.feedback_bodies import FeedbackBody, StoredFeedback
 from agentchat.contracts.messages import GiveFeedback
 from agentchat.contracts.ownership import may_use
 from agentchat.contracts.text import clean_text
@@ -59,7 +59,7 @@ FeedbackData = Annotated[
 class FeedbackList(msgspec.Struct, frozen=True, kw_only=True):
     """The feedback on a reply, the newest first."""
 
-    data: tuple[Feedback, ...]
+    data: tuple[StoredFeedback, ...]
 
 
 class _Reply(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class _Reply(msgspec.Struct, frozen=True):
     summary="Say what somebody thinks of a reply.",
     guards=[may_write],
 )
-async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) -> Feedback:
+async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) -> StoredFeedback:
     """Record the feedback.
 
     It replaces earlier feedback for the same `on_behalf_of`; sending it again is safe.
@@ -159,7 +159,7 @@ async def _send(request: JsonRequest, command: GiveFeedback) -> int:
             raise _make_not_found()
 
 
-async def _load_feedback(pool: Pool, reply: _Reply) -> tuple[Feedback, ...]:
+async def _load_feedback(pool: Pool, reply: _Reply) -> tuple[StoredFeedback, ...]:
     found = await find_feedback(pool, reply.conversation_id, [reply.message_id], reply.until)
     newest = found[reply.message_id].newest if reply.message_id in found else ()
     return tuple(build_feedback_row(reply.conversation_id, each) for each in newest)

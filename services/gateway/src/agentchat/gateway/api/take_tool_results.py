@@ -51,6 +51,6 @@ async def take_tool_results(
     return await wait_for_answer(request, resumed)
 
 
-def _build_result(given: http.ToolResult) -> ClientToolResult:
+def _build_result(given: http.SubmittedResult) -> ClientToolResult:
     output = wire.encode(given.output).decode()
     return ClientToolResult(id=given.id, output=output, is_error=given.is_error)

@@ -27,7 +27,7 @@ async def find_owned_approval(pool: Pool, caller: Caller, approval_id: str) -> F
 async def decide(
     rpc: Rpc,
     caller: Caller,
-    approval: approval_bodies.Approval,
+    approval: approval_bodies.ApprovalRecord,
     body: approval_bodies.DecisionBody,
 ) -> None:
     """Record the decision, unless there is one. Raises Refusal, BusUnavailable.

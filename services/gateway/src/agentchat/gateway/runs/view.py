@@ -26,7 +26,7 @@ from agentchat.contracts.updates import (
     Update,
     WarningUpdate,
 )
-from agentchat.contracts.values import ToolCall
+from agentchat.contracts.values import FinishedCall
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls, replay_updates
 from agentchat.conversations.aggregate.conversation import Run
@@ -56,7 +56,7 @@ class View:
         self._kind = kind
         self._publication = publication
         self._sent = SentUpdates(needs_outputs=kind.outputs)
-        self._calls: tuple[ToolCall, ...] = ()  # that have returned, as the log has them
+        self._calls: tuple[FinishedCall, ...] = ()  # that have returned, as the log has them
         self._new: list[Update] = []
 
     @property

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import updates
 from agentchat.contracts import wire as json
-from agentchat.contracts.values import ClientToolCall, Cut, Source
+from agentchat.contracts.values import Cut, PendingClientCall, Source
 from agentchat.gateway.protocols.openai import completion_types, openai_refusals
 from agentchat.gateway.protocols.openai.citations import list_citations
 
@@ -165,7 +165,7 @@ def join_text(new: Iterable[updates.Update]) -> str:
 
 
 def _build_calls(
-    calls: Iterable[ClientToolCall], *, streamed: bool = False
+    calls: Iterable[PendingClientCall], *, streamed: bool = False
 ) -> tuple[completion_types.FunctionCall, ...]:
     return tuple(
         completion_types.FunctionCall(
