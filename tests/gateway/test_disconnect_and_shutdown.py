@@ -50,10 +50,10 @@ async def test_a_slow_client_gets_everything_and_delays_nobody(
     slow = await slow_socket(gateway.port, client.bytes())
     slow_turn = await (await worker.next()).accept()
     async with is_accepted(client, worker) as (turn, events):
-        for number in range(1000):
-            await slow_turn.delta("x" * 6000)
-            if number % 20 == 0:
-                await slow_turn.bus.ping()  # frames that the connection has no room for are dropped
+        # Few and large: who takes nothing for 15 s is disconnected, also by a busy machine.
+        for _ in range(60):
+            await slow_turn.delta("x" * 100_000)
+            await slow_turn.bus.ping()  # frames that the connection has no room for are dropped
         await turn.answer_from_here("quick")
         assert (await events.rest())[-1]["type"] == "done"  # nothing of the slow one's has been read yet
     await slow_turn.complete()
@@ -63,7 +63,7 @@ async def test_a_slow_client_gets_everything_and_delays_nobody(
             got += await loop.sock_recv(slow, 1 << 20)
     slow.close()
     assert got.partition(b"\r\n\r\n")[2].count(b"x") == 6_000_000
-    assert got.count(b'"type":"delta"') < 1000
+    assert got.count(b'"type":"delta"') < 60
     assert got.count(b'"type":"done"') == 1
 
 

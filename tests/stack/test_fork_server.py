@@ -4,6 +4,7 @@ import asyncio
 import os
 import pkgutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -43,6 +44,12 @@ def test_what_is_preloaded_exists(name: str) -> None:
     module, _, function = name.partition(":")
     assert find_spec(module)
     assert not function or callable(pkgutil.resolve_name(name))
+
+
+def test_the_default_providers_sdk_is_preloaded() -> None:
+    names = [f"pkgutil.resolve_name({name!r})" for name in PRELOADED if "orchestrator" in name]
+    code = "\n".join(["import pkgutil, sys", *names, "assert 'anthropic' in sys.modules"])
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 async def test_a_fork_has_its_own_environment_log_and_exit_code(

@@ -10,6 +10,7 @@ import httpx
 from tests.harness import RunningStack
 
 Event = dict[str, Any]
+QUESTION = "Where is my order ORD-1001?"
 
 
 class Caller:
@@ -87,6 +88,21 @@ def pro(stack: RunningStack, http: httpx.AsyncClient, agent_id: str | None = Non
 
 
 MakeAgent = Callable[..., Awaitable[Caller]]
+
+
+async def make_client_agents(make_agent: MakeAgent) -> tuple[Caller, dict[str, str]]:
+    """The shop's agent, and what scripts of clients read: it, a slow, a failing and a thinking agent."""
+    shop = await make_agent("demo-shop-1", shop=True)
+    slow = await make_agent("demo-load?deltas=200&delay_ms=50")
+    failing = await make_agent("demo-echo?fail=400")
+    thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
+    return shop, {
+        **shop.environ,
+        "SLOW_AGENT": slow.agent_id,
+        "FAILING_AGENT": failing.agent_id,
+        "THINKING_AGENT": thinking.agent_id,
+        "QUESTION": QUESTION,
+    }
 
 
 class AccountCallers(NamedTuple):

@@ -12,10 +12,8 @@ import httpx
 import pytest
 
 from tests import installed
-from tests.system.calling import Caller, MakeAgent
+from tests.system.calling import QUESTION, Caller, MakeAgent, make_client_agents
 
-QUESTION = "Where is my order ORD-1001?"
-SLOW = "demo-load?deltas=200&delay_ms=50"
 _CLIENTS = Path(__file__).parent / "ag_ui_clients"
 BOTH_CLIENTS = pytest.mark.parametrize("package", ["@ag-ui/client", "ag-ui-before"])
 
@@ -58,19 +56,9 @@ def text_of(told: list[dict[str, Any]]) -> str:
 async def test_its_clients_go_on_are_cancelled_and_refused(
     make_agent: MakeAgent, package: str, cancelled: tuple[str | None, str | None]
 ) -> None:
-    caller = await make_agent("demo-shop-1", shop=True)
-    slow, failing = await make_agent(SLOW), await make_agent("demo-echo?fail=400")
-    thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
+    caller, environ = await make_client_agents(make_agent)
     folder = await installed.node_packages(_CLIENTS)
-    told = await installed.run_json(
-        folder,
-        *("node", "agent.mjs", package),
-        **caller.environ,
-        SLOW_AGENT=slow.headers["X-Agent-Id"],
-        FAILING_AGENT=failing.headers["X-Agent-Id"],
-        THINKING_AGENT=thinking.agent_id,
-        QUESTION=QUESTION,
-    )
+    told = await installed.run_json(folder, "node", "agent.mjs", package, **environ)
     assert told["first"]["outcome"] == told["second"]["outcome"] == "success"
     assert told["first"]["ids"]["conversationId"] == told["second"]["ids"]["conversationId"]
     roles = [message["role"] for message in told["messages"]]

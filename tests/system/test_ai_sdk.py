@@ -11,9 +11,8 @@ import httpx
 import pytest
 
 from tests import installed
-from tests.system.calling import Caller, MakeAgent
+from tests.system.calling import QUESTION, Caller, MakeAgent, make_client_agents
 
-QUESTION = "Where is my order ORD-1001?"
 _CLIENT = Path(__file__).parent / "ai_sdk_clients"
 _VERSIONS = pytest.mark.parametrize("version", ["ai", "ai-7"])
 
@@ -50,22 +49,9 @@ def chunks(response: httpx.Response) -> list[dict[str, Any]]:
 async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     make_agent: MakeAgent, version: str
 ) -> None:
-    caller = await make_agent("demo-shop-1", shop=True)
-    slow, failing = (
-        await make_agent("demo-load?deltas=200&delay_ms=50"),
-        await make_agent("demo-echo?fail=400"),
-    )
-    thinking = await make_agent("demo-shop-1?think=1", reasoning="summary")
+    caller, environ = await make_client_agents(make_agent)
     folder = await installed.node_packages(_CLIENT)
-    told = await installed.run_json(
-        folder,
-        *("node", "chat.mjs", version),
-        **caller.environ,
-        SLOW_AGENT=slow.headers["X-Agent-Id"],
-        FAILING_AGENT=failing.headers["X-Agent-Id"],
-        THINKING_AGENT=thinking.agent_id,
-        QUESTION=QUESTION,
-    )
+    told = await installed.run_json(folder, "node", "chat.mjs", version, **environ)
     assert (told["status"], told["error"]) == ("ready", None)
     first, second = told["turns"][1], told["turns"][3]
     conversation = first["metadata"]["conversationId"]

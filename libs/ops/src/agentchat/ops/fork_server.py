@@ -23,7 +23,7 @@ PRELOADED = (
     "agentchat.projector.worker",
     "agentchat.tool_runner.worker",
     "agentchat.orchestrator.worker",
-    "agentchat.orchestrator.models.anthropic",
+    "agentchat.orchestrator.models.anthropic.client",
     "agentchat.mcp_demo.app",
     "agentchat.model_demo.app:build",
     "agentchat.runtime.telemetry",

@@ -98,7 +98,7 @@ async def _open_services(
         # Opened one after the other, so that they close in the opposite order.
         bus = await stack.enter_async_context(Bus.connect(settings.nats_url, name=name, on_lost=stop.set))
         store = await stack.enter_async_context(open_store(settings.database_url, _AGENT_UNCHANGED))
-        pool = await stack.enter_async_context(open_pool(settings.database_url, min_size=2, max_size=_POOL))
+        pool = await stack.enter_async_context(open_pool(settings.database_url, max_size=_POOL))
         # A pool of their own: tenants decide how long searches in the other pool take.
         lease_pool = await stack.enter_async_context(
             open_pool(settings.database_url, min_size=1, max_size=_LEASE_POOL)
