@@ -5,6 +5,7 @@ import io
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from agentchat.administration import Admin, admin_accounts, admin_usage
 from agentchat.administration.admin_values import NewAccount
@@ -12,7 +13,9 @@ from agentchat.contracts import events
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import TOKEN_KINDS, Usage
 from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.projections.read_models import build_projections
 from agentchat.runtime.postgres import Pool
+from agentchat.runtime.prices import Price, Prices
 from tests.administrator import administrator
 from tests.console.pages import Browser, extract_text
 from tests.conversations.given import AT, LATER, build_run_started, build_user_message, trace
@@ -80,3 +83,26 @@ async def test_columns_of_a_run_add_up(browser: Browser, storage: Storage, accou
     assert "Input Cache reads Cache writes Output" in shown
     assert "130 tokens" in shown
     assert re.search(r" 100 20 7 3 EUR 0.13 ", shown), shown
+
+
+@pytest.mark.parametrize(("price", "differs"), [(1000, False), (500, True)])
+async def test_costs_of_steps_say_if_prices_have_changed(
+    browser: Browser, storage: Storage, price: float, *, differs: bool
+) -> None:
+    word, at_that_time = make_id(), Price(input=price, output=5000, cache_read=100, cache_write=2000)
+    replied = events.ModelReplied(
+        trace_id=trace(word),
+        at=AT,
+        round=1,
+        blocks=({"type": "text", "text": "Hi"},),
+        stop_reason="end_turn",
+        usage=USED,
+        model="demo-shop-1?delay_ms=1",
+    )
+    ended = events.RunCompleted(trace_id=trace(word), at=LATER, usage=USED, rounds=1)
+    begun = replace(build_run_started(word), model="demo-shop-1?delay_ms=1")
+    thread = await storage.add(build_user_message(word), begun, replied, ended)
+    await storage.follow(build_projections(Prices(models={"demo-shop-1": at_that_time})))
+    shown = await browser.open_page(f"/conversations/{thread.conversation_id}")
+    assert "EUR 0.13" in shown, "the cost of the step, at the console's prices"
+    assert ("by the present prices" in shown) == differs

@@ -7,14 +7,20 @@ from msgspec.structs import replace
 
 from agentchat.contracts.events import Event
 from agentchat.contracts.examples import FILE
+from agentchat.contracts.ids import make_id
+from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.queries.conversation_search import ConversationSearch, find_conversations
+from agentchat.conversations.queries.find_runs import RunFilter, find_runs
+from agentchat.conversations.queries.user_summaries import list_users
 from tests.conversations.given import (
     ACCOUNT,
     AT,
     LATER,
     begin,
     build_answer,
+    build_conversation_started,
     build_delta,
     build_feedback,
     build_held_call,
@@ -24,6 +30,7 @@ from tests.conversations.given import (
     build_tool_called,
     build_tool_returned,
     build_user_message,
+    trace,
     use,
 )
 from tests.conversations.read_models import Storage
@@ -57,6 +64,41 @@ async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -
         ("cancelled", "cancelled", *first, 1, 0, 0, 0, 60_000, AT, AT, LATER),
         ("running", None, "agent-1", None, None, None, 0, 0, 0, 0, None, AT, None, None),
     ]
+
+
+async def test_open_run_has_its_tokens_so_far(storage: Storage) -> None:
+    begun = replace(build_conversation_started(), user_id="ada")
+    calling = (begun, *begin(), *build_tool_called([use("one")]))
+    thread = await storage.store.append(Conversation(conversation_id=make_id()), calling)
+    await storage.follow()
+    counted = "SELECT state, input_tokens, output_tokens FROM runs"
+    assert await storage.rows(counted) == [("running", 10, 5)]
+    returned = build_tool_returned("one")
+    thread = await storage.store.append(thread, [returned, *build_tool_called([use("two")], number=2)])
+    await storage.follow()
+    assert await storage.rows(counted) == [("running", 20, 10)]
+    (user,) = [user for _, user in await list_users(storage.pool, ACCOUNT, limit=5)]
+    assert (user.tokens, user.cost) == (0, 0.0), "as the month's sums, which have runs that have ended"
+    await storage.store.append(thread, [build_tool_returned("two"), *build_answer("Done")])
+    await storage.follow()
+    assert await storage.rows(counted) == [("completed", 15, 0)], "what its end says"
+    (user,) = [user for _, user in await list_users(storage.pool, ACCOUNT, limit=5)]
+    assert user.tokens == 15
+
+
+async def test_run_with_a_pending_approval_is_waiting(storage: Storage) -> None:
+    *asked, decision = build_held_call()
+    thread = await storage.add(*begin(), *asked)
+    await storage.add(*begin("b"))
+    await storage.follow()
+    wanted = RunFilter(is_waiting=True)
+    (run,) = (await find_runs(storage.pool, wanted, limit=5)).rows
+    assert (run.trace_id, run.state, run.is_waiting) == (trace("a"), "running", True)
+    found = await find_conversations(storage.pool, ConversationSearch(), limit=5)
+    assert {each.id for each in found.rows if each.is_waiting} == {thread.conversation_id}
+    await storage.store.append(thread, [decision])
+    await storage.follow()
+    assert not (await find_runs(storage.pool, wanted, limit=5)).rows
 
 
 async def test_each_call_of_a_tool_has_its_outcome(storage: Storage) -> None:

@@ -5,7 +5,7 @@ from typing import TypedDict, Unpack
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import build_sorted_page, count_rows
 from agentchat.administration.admin_values import Page
-from agentchat.administration.checked_input import check_filters, parse_order
+from agentchat.administration.checked_input import WAITING, check_filters, parse_order
 from agentchat.administration.query_parameters import (
     ActiveSince,
     ActiveUntil,
@@ -72,4 +72,7 @@ def build_run_filter(admin: Admin, **filters: Unpack[RunQuery]) -> RunFilter:
 
     Raises Invalid.
     """
-    return RunFilter(account_ids=admin.limit["limited"], **check_filters(filters))
+    checked = check_filters(filters)
+    if checked.get("state") == WAITING:
+        checked |= {"state": None, "is_waiting": True}
+    return RunFilter(account_ids=admin.limit["limited"], **checked)

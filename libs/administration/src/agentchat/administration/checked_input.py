@@ -17,7 +17,9 @@ from agentchat.conversations.queries.time_travel import log_time
 
 T = TypeVar("T")
 RUN_STATES: tuple[RunState, ...] = get_args(RunState)
-_CHOICES = {"state": RUN_STATES, "end": RUN_STATES, "rating": RATINGS}
+WAITING = "waiting"
+"""The state of a run in filters that waits for a decision about a tool call; it is running, too."""
+_CHOICES = {"state": (*RUN_STATES, WAITING), "end": RUN_STATES, "rating": RATINGS}
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 

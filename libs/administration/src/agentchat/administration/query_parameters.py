@@ -43,7 +43,10 @@ SortBy = Annotated[
         " cost, rating or another field, the greatest first; with :asc the least first."
     ),
 ]
-OfState = Annotated[str, Meta(description="In this state: running, completed, failed or cancelled.")]
+OfState = Annotated[
+    str,
+    Meta(description="In this state: running, waiting (for an approval), completed, failed or cancelled."),
+]
 OfCode = Annotated[str, Meta(min_length=1, description="Failed with this error code.")]
 OfModel = Annotated[str, Meta(min_length=1, description="Answered by this model.")]
 OfAgentOfRun = Annotated[str, Meta(description="Only those of this agent.")]

@@ -1,9 +1,9 @@
 """The read model `runs`, the ledger of runs.
 
-When each ran, for which agent and model, and at what cost: the sum of its model calls at the prices of their
-time, null if tokens have no price. `first_token_ms` is null if there was no text. A row outlives the erasure
-of its conversation, without the conversation's id: deleting a conversation gives no tokens back. Only a run
-without an end is deleted then.
+When each ran, for which agent and model, with how many tokens and at what cost: the sums of its model calls,
+so far while it is open. The cost is at the prices of their time, null if tokens have no price.
+`first_token_ms` is null if there was no text. A row outlives the erasure of its conversation, without the
+conversation's id: deleting a conversation gives no tokens back. Only a run without an end is deleted then.
 """
 
 from collections.abc import Sequence
@@ -140,7 +140,8 @@ async def list_open_runs_of_agent(
 class _Change(msgspec.Struct):
     """The changes of one run by a batch; None is unknown.
 
-    `tool_calls` and `cost` are what it adds; no `cost` if tokens have no price.
+    `tool_calls` and `cost` are what it adds, as is `usage` until the run ends; no `cost` if tokens have no
+    price.
     """
 
     conversation_id: str
@@ -231,6 +232,8 @@ def _add_model_call(run: _Change, event: events.Event, prices: Prices) -> None:
             return
     if run.first_token_ms is None and isinstance(first_token_ms, int):
         run.first_token_ms = first_token_ms
+    if run.ended_at is None:
+        run.usage += usage
     if usage.total and run.cost is not None:
         cost = prices.compute_cost(model or "", usage, event.at)
         run.cost = None if cost is None else run.cost + Decimal(f"{cost:.{_DECIMALS}f}")
@@ -299,11 +302,14 @@ _UPSERT = insert(
        attempts = greatest(kept.attempts, excluded.attempts),
        rounds = greatest(kept.rounds, excluded.rounds),
        tool_calls = kept.tool_calls + excluded.tool_calls,
-       input_tokens = greatest(kept.input_tokens, excluded.input_tokens),
-       output_tokens = greatest(kept.output_tokens, excluded.output_tokens),
-       cache_read_tokens = greatest(kept.cache_read_tokens, excluded.cache_read_tokens),
-       cache_creation_tokens = greatest(kept.cache_creation_tokens, excluded.cache_creation_tokens),
-       cost = kept.cost + excluded.cost,
+"""
+    + "".join(
+        f"""       {kind} = CASE WHEN excluded.ended_at IS NOT NULL THEN excluded.{kind}
+                   WHEN kept.ended_at IS NULL THEN kept.{kind} + excluded.{kind} ELSE kept.{kind} END,
+"""
+        for kind in TOKEN_KINDS
+    )
+    + """       cost = kept.cost + excluded.cost,
        first_token_ms = coalesce(kept.first_token_ms, excluded.first_token_ms),
        requested_at = coalesce(kept.requested_at, excluded.requested_at),
        started_at = coalesce(kept.started_at, excluded.started_at),

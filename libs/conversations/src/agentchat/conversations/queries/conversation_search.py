@@ -34,8 +34,8 @@ SEARCH_SECONDS = 20.0
 class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, as lists have it; times are ISO 8601 UTC. `agent_id` answered last.
 
-    `state` is that of the last run, `tokens` and `cost` are sums of the runs, `rating` is the mean of all
-    scores. The cost is None if a model has no price.
+    `state` is that of the last run; `is_waiting`: a decision about a tool call is pending. `tokens` and
+    `cost` are sums of the runs, `rating` is the mean of all scores. The cost is None if a model has no price.
 
     `hit` is the best matching text and `rank` its rank, if words were searched for.
     """
@@ -51,6 +51,7 @@ class ConversationSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str | None = None
     external_id: str | None = None
     state: str | None = None
+    is_waiting: bool = False
     tokens: int = 0
     cost: float | None = None
     rating: float | None = None
@@ -154,6 +155,9 @@ def _build_page(
 _OF_RUNS = "FROM runs WHERE runs.conversation_id = c.conversation_id"
 _TITLE = "coalesce(c.given_title, c.title)"
 _STATE = f"(SELECT state {_OF_RUNS} ORDER BY requested_at DESC NULLS LAST LIMIT 1)"
+_IS_WAITING = """EXISTS (
+       SELECT FROM approvals AS asked
+        WHERE asked.conversation_id = c.conversation_id AND asked.status = 'pending')"""
 _SUM = "sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)"
 _TOKENS = f"(SELECT coalesce({_SUM}, 0)::bigint {_OF_RUNS})"
 _COST = f"(SELECT CASE WHEN count(*) = count(cost) THEN sum(cost) END {_OF_RUNS})"
@@ -165,8 +169,8 @@ CONVERSATIONS = SortedList(
     alias="c",
     id="c.conversation_id",
     columns=f"""c.conversation_id, c.account_id, {_TITLE}, c.agent_id, c.message_count, c.created_at,
-       c.updated_at, c.metadata, c.user_id, c.external_id, {_STATE}, {_TOKENS}, {_COST}::float8, {_RATING},
-       c.rank""",
+       c.updated_at, c.metadata, c.user_id, c.external_id, {_STATE}, {_IS_WAITING}, {_TOKENS},
+       {_COST}::float8, {_RATING}, c.rank""",
     keys={
         ACTIVITY: SortKey("c.updated_at", "text", has_index=True),
         "created": SortKey("c.conversation_id", "text", has_index=True),

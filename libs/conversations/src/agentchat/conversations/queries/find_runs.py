@@ -23,9 +23,10 @@ _SECONDS = 20.0
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run, as lists have it. Times are ISO 8601 UTC.
 
-    `tokens` is the sum of the four kinds. `cost` is None if a model has no price. `duration_ms` is the time
-    from `started_at` to `ended_at`. `rating` is the mean score of its reply's feedback. `last_activity` is
-    its end, or the time of its request while it is open. `conversation_id` is None if that is deleted.
+    `is_waiting`: it waits for a decision about a tool call. `tokens` is the sum of the four kinds. `cost` is
+    None if a model has no price. `duration_ms` is the time from `started_at` to `ended_at`. `rating` is the
+    mean score of its reply's feedback. `last_activity` is its end, or the time of its request while it is
+    open. `conversation_id` is None if that is deleted.
     """
 
     trace_id: str
@@ -37,6 +38,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     form: str | None
     state: str
+    is_waiting: bool
     code: str | None
     tokens: int
     input_tokens: int
@@ -76,6 +78,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     min_tokens: int | None = None
     min_duration_ms: int | None = None
     is_open: bool | None = None
+    is_waiting: bool | None = None
 
     def build_conditions(self) -> tuple[sql.Composed, dict[str, Any]]:
         """Return the conditions, joined by AND, and their values."""
@@ -110,6 +113,8 @@ async def find_runs(
 
 
 _TOKENS = "(r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_creation_tokens)"
+_IS_WAITING = """(r.ended_at IS NULL AND EXISTS (
+       SELECT FROM approvals WHERE approvals.trace_id = r.trace_id AND approvals.status = 'pending'))"""
 _RATING = "(SELECT avg(score) FROM feedback WHERE feedback.trace_id = r.trace_id)"
 _NAMES = ("account_id", "user_id", "agent_id", "model", "form", "state", "code")
 _TEXTS = (*_NAMES, "requested_at", "started_at", "ended_at")
@@ -124,9 +129,9 @@ RUNS = SortedList(
     alias="r",
     id="r.trace_id",
     columns=f"""r.trace_id, r.conversation_id, r.account_id, r.user_id, r.agent_id, r.agent_version, r.model,
-       r.form, r.state, r.code, {_TOKENS}, r.input_tokens, r.output_tokens, r.cache_read_tokens,
-       r.cache_creation_tokens, r.cost::float8, r.tool_calls, r.duration_ms, r.first_token_ms, {_RATING},
-       r.requested_at, r.started_at, r.ended_at, {_LAST_ACTIVITY}""",
+       r.form, r.state, {_IS_WAITING}, r.code, {_TOKENS}, r.input_tokens, r.output_tokens,
+       r.cache_read_tokens, r.cache_creation_tokens, r.cost::float8, r.tool_calls, r.duration_ms,
+       r.first_token_ms, {_RATING}, r.requested_at, r.started_at, r.ended_at, {_LAST_ACTIVITY}""",
     keys={
         ACTIVITY: SortKey(_LAST_ACTIVITY, "text", has_index=True),
         "tokens": SortKey(_TOKENS),
@@ -139,6 +144,7 @@ RUNS = SortedList(
 
 _CONDITIONS = {
     "is_open": "(r.ended_at IS NULL) = %(is_open)s",
+    "is_waiting": f"{_IS_WAITING} = %(is_waiting)s",
     **{name: f"r.{name} = %({name})s" for name in ("trace_id", "agent_version", *_NAMES)},
     "account_ids": "r.account_id = ANY (%(account_ids)s)",
     "rating": HAS_RATING.format(alias="r", id="trace_id", rating="%(rating)s"),

@@ -22,8 +22,8 @@ UserOrder = Literal["last_active_at", "tokens", "conversations"]
 class EndUser(msgspec.Struct, frozen=True, kw_only=True):
     """An end user of an account.
 
-    `conversations` are those that exist, `tokens` and `cost` those of all its runs, also in deleted
-    conversations; `cost` lacks that of the `unpriced` runs, whose tokens had no price.
+    `conversations` are those that exist, `tokens` and `cost` those of all its runs that have ended, also in
+    deleted conversations; `cost` lacks that of the `unpriced` runs, whose tokens had no price.
     """
 
     user_id: str

@@ -8,8 +8,10 @@ WITH talked AS (
       GROUP BY user_id
 ), spent AS (
      SELECT user_id, max(coalesce(ended_at, requested_at)) AS last_at,
-            sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::bigint AS tokens,
-            coalesce(sum(cost), 0)::float8 AS cost, count(*) FILTER (WHERE cost IS NULL) AS unpriced
+            sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)
+              FILTER (WHERE ended_at IS NOT NULL)::bigint AS tokens,
+            coalesce(sum(cost) FILTER (WHERE ended_at IS NOT NULL), 0)::float8 AS cost,
+            count(*) FILTER (WHERE cost IS NULL AND ended_at IS NOT NULL) AS unpriced
        FROM runs
       WHERE account_id = %(account)s AND user_id IS NOT NULL
         AND (%(user)s::text IS NULL OR user_id = %(user)s)

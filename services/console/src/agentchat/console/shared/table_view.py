@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 from litestar.response import Response, Stream, Template
 
-from agentchat.administration.checked_input import RUN_STATES
+from agentchat.administration.checked_input import RUN_STATES, WAITING
 from agentchat.console.services import get_services
 from agentchat.console.shared.access import AnyRequest
 from agentchat.console.shared.directory_lists import list_filter_choices
@@ -244,6 +244,7 @@ async def render_table(
         title=title,
         choices=await list_filter_choices(request),
         ends=RUN_STATES,
+        states=(*RUN_STATES, WAITING),
         ratings=RATINGS,
         status_code=400 if wrong else 200,
         **shown,
