@@ -16,7 +16,7 @@ from agentchat.conversations.event_store.conversation_store import ConversationS
 from agentchat.conversations.projections import conversations_table
 from agentchat.conversations.queries.account_usage import AccountFigures, read_current_month
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.access.plan_limits import CACHED_SECONDS, FigureCache
+from agentchat.gateway.access.quotas import CACHED_SECONDS, FigureCache
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway import stored

@@ -15,7 +15,7 @@ from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.gateway import app
 from agentchat.gateway.access.account_concurrency import AccountBounds
-from agentchat.gateway.access.plan_limits import FigureCache
+from agentchat.gateway.access.quotas import FigureCache
 from agentchat.gateway.access.wrong_key_limit import WrongKeys
 from agentchat.gateway.admin.admin_services import open_admin_access
 from agentchat.gateway.runs.followed_runs import FollowedRuns

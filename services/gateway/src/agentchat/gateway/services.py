@@ -12,7 +12,7 @@ from agentchat.directory.api_keys import Callers
 from agentchat.directory.secrets import Sealer
 from agentchat.files.file_store import FileStore
 from agentchat.gateway.access.account_concurrency import AccountBounds
-from agentchat.gateway.access.plan_limits import FigureCache
+from agentchat.gateway.access.quotas import FigureCache
 from agentchat.gateway.access.wrong_key_limit import WrongKeys
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.runs.followed_runs import FollowedRuns
