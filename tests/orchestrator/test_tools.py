@@ -14,7 +14,7 @@ from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import McpServer
 from agentchat.orchestrator.run.run_clock import RunClock, add_seconds
-from agentchat.orchestrator.tools.normalize_calls import MAX_CALLS, build_call_events, make_sendable
+from agentchat.orchestrator.tools.offered_tools import MAX_CALLS, build_call_events, make_sendable
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, reply_with, reply_with_calls
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, list_calls

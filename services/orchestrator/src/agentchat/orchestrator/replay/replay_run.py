@@ -32,6 +32,7 @@ from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.orchestrator.run.run_attempt import run_turn
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.services import WorkerServices
+from agentchat.orchestrator.tools.offered_tools import OfferedTools
 from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
 
 
@@ -149,12 +150,12 @@ class RunReplay:
         channel = TraceChannel(NullSink(), run.trace_id, 1)
         self._cost = RoundCost()
         output = OutputSpec(agent, services.schema_checks, model, credentials.base_url, run.output_schema)
-        offered = question.offered
+        given = None if question.offered is None else {spec.name: spec for spec in question.offered}
         self._performer = Performer(
             log=self._log,
             agent=agent,
             replies=ReplyStreamer(model, agent.provider, credentials, channel, output),
-            listings=services.listings,
+            offered=OfferedTools(services.listings, agent, self._log, given=given, asks=False),
             histories=services.histories,
             tools=self._tools,
             channel=channel,
@@ -164,9 +165,7 @@ class RunReplay:
             retriever=self._sources,
             files=ModelFiles(services.files, services.conversions, agent.account_id),
             output=output,
-            asks=False,
             recorded_summary=run.compacted,
-            offered=None if offered is None else {spec.name: spec for spec in offered},
         )
 
     async def run(self, interruption: Interruption) -> None:
@@ -191,7 +190,7 @@ class RunReplay:
 
     async def _list_tools(self) -> None:
         """List the tools, all of them: a comparison with fewer would be useless. Raises ToolsUnavailable."""
-        await self._performer.list_offered_tools()
+        await self._performer.offered.load()
         if self._question.offered is None and (
             missing := self._services.listings.get_missing_servers(self._agent)
         ):

@@ -24,7 +24,7 @@ from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.tools.normalize_calls import MAX_INPUT_BYTES
+from agentchat.orchestrator.tools.offered_tools import MAX_INPUT_BYTES
 from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
 from agentchat.runtime import failpoints
 from agentchat.runtime.logs import get_logger

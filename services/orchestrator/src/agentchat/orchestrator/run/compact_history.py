@@ -110,7 +110,7 @@ class Compactor:
             return (replace(recorded, trace_id=run.trace_id, at=performer.clock.now()),)
         prompt = build_summary_prompt(
             *(conversation, run.trace_id, step, "" if by_provider else instruction),
-            tools_offered=bool(await performer.list_offered_tools()),
+            tools_offered=bool(await performer.offered.load()),
             provider=agent.provider,
         )
         call = replace(

@@ -1,14 +1,14 @@
 """Perform the steps of a run: each returns the events to append for it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.ids import derive_reply_id, find_request_id, make_id
-from agentchat.contracts.values import ClientTool, InputAsked, ToolSpec, Usage
+from agentchat.contracts.values import InputAsked, ToolSpec, Usage
 from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.compaction_rules import find_opening, find_run_index
@@ -16,7 +16,6 @@ from agentchat.conversations.aggregate.conversation import Run, evolve_all
 from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.directory.approval_policy import needs_approval
 from agentchat.directory.prompt_variables import RenderedPrompt, render_prompt
 from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.models import ModelCall, ModelFailure, ModelReply
@@ -30,9 +29,8 @@ from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.run.run_log import RunRecorder, get_run
-from agentchat.orchestrator.tools.normalize_calls import build_call_events, make_sendable
+from agentchat.orchestrator.tools.offered_tools import OfferedTools
 from agentchat.orchestrator.tools.tool_calls import ToolInputRequired
-from agentchat.orchestrator.tools.tool_list_cache import ToolListings
 from agentchat.runtime import failpoints
 
 _MISSING = (
@@ -57,16 +55,15 @@ class ToolExecutor(Protocol):
 class Performer:
     """Performs the steps of one attempt at the log's run.
 
-    `already` is what earlier attempts have sent of the next round. `asks` False: no approval is requested.
-    For replays, `offered` are the tools instead of the listed ones, and `recorded_summary` is reused
+    `already` is what earlier attempts have sent of the next round. For replays, `recorded_summary` is reused
     where it covers the same runs. A run keeps the tools and documents of its first reply: newer models
-    refuse thinking that follows others. Only a call of an unknown tool has the list read again.
+    refuse thinking that follows others.
     """
 
     log: RunRecorder
     agent: AgentConfig
     replies: ReplyStreamer
-    listings: ToolListings
+    offered: OfferedTools
     histories: HistoryCache
     tools: ToolExecutor
     channel: TraceChannel
@@ -76,16 +73,7 @@ class Performer:
     retriever: Retriever
     files: ModelFiles
     output: OutputSpec
-    asks: bool = True
-    offered: Mapping[str, ToolSpec] | None = None
     recorded_summary: events.ContextCompacted | None = None
-    missing_servers: tuple[str, ...] = ()
-    _call_ids: set[str] | None = field(default=None, init=False)
-    _may_refresh: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Keep given tools as they are."""
-        self._may_refresh = self.offered is None
 
     async def perform(self, step: next_step.Step) -> Sequence[events.Event]:
         """Perform one step. Raises ModelFailure, ToolsUnavailable."""
@@ -104,8 +92,8 @@ class Performer:
 
     async def _run_tools(self, run: Run, step: next_step.RunTools) -> Sequence[events.Event]:
         """Run the calls. If a tool asks for input, request all approvals of the round with it."""
-        await self._find_unknown_tools(call.name for call in step.calls)
-        outcomes = await self.tools.run(step.round, step.calls, await self.list_offered_tools())
+        await self.offered.look_up_unknown(call.name for call in step.calls)
+        outcomes = await self.tools.run(step.round, step.calls, await self.offered.load())
         returned = tuple(each for each in outcomes if not isinstance(each, ToolInputRequired))
         asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
         if not asking:
@@ -120,7 +108,7 @@ class Performer:
         self, run: Run, number: int, about: Iterable[tuple[Call, InputAsked | None]]
     ) -> Sequence[events.Event]:
         """Build the approval requests. A tool that is no longer listed is shown by its name."""
-        agent, offered = self.agent, await self.list_offered_tools()
+        agent, offered = self.agent, await self.offered.load()
         questions = []
         for call, asks in about:
             spec = offered.get(call.name)
@@ -140,61 +128,13 @@ class Performer:
             )
         return questions
 
-    def _find_tools_needing_approval(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
-        policies = {server.name: server.require_approval for server in self.agent.mcp_servers}
-        if not self.asks or all(policy == "never" for policy in policies.values()):
-            return frozenset()
-        client_tools = self._client_tools
-        return frozenset(
-            name
-            for name, spec in offered.items()
-            if name not in client_tools and needs_approval(policies.get(spec.server, "always"), spec)
-        )
-
-    @property
-    def _client_tools(self) -> frozenset[str]:
-        """The names of the client's tools; none in a replay, which has their results."""
-        return frozenset(tool.name for tool in self.log.run.client_tools if self.asks)
-
-    async def list_offered_tools(self) -> Mapping[str, ToolSpec]:
-        """Return the agent's and the client's tools by the names that the model sees, the same in a run."""
-        if self.offered is None:
-            servers = tuple(server.name for server in self.agent.mcp_servers)
-            run = self.log.run
-            recorded = self.log.conversation.get_recorded_tools(run)
-            if recorded is not None:
-                warned = _list_warned_servers(run)
-                missing = tuple(each for each in warned if each in servers)
-                self.offered, self.missing_servers = _index_by_name(recorded), missing
-                return self.offered
-            self.offered = self._add_client_tools(await self.listings.get_tools(self.agent))
-            missing = self.listings.get_missing_servers(self.agent)
-            self.missing_servers = servers if "*" in missing else missing
-            if self.missing_servers and self.agent.on_tool_server_error == "fail":
-                message = f"The agent's tool servers cannot be reached: {', '.join(self.missing_servers)}."
-                raise ModelFailure("overloaded", message, kind="tool_server_unavailable")
-        return self.offered
-
-    def _add_client_tools(self, own: Iterable[ToolSpec]) -> Mapping[str, ToolSpec]:
-        return _index_by_name([*own, *map(_to_spec, self.log.run.client_tools)])
-
-    async def _find_unknown_tools(self, names: Iterable[str]) -> None:
-        """Read the list again, once in an attempt, if a name is not in it; keep the list if that is vain."""
-        unknown = set(names) - (await self.list_offered_tools()).keys()
-        if not unknown or not self._may_refresh or not self.agent.mcp_servers:
-            return
-        self._may_refresh = False
-        listed = self._add_client_tools(await self.listings.refresh(self.agent))
-        if unknown & listed.keys():
-            self.offered = listed
-
     async def _call_model(self, run: Run, step: next_step.CallModel) -> Sequence[events.Event]:
         already, self.already = self.already, SentOutput()
         has_reasoning = already.reasoned_round == step.round
         self.channel.begin_round(step.round, already.text, already.cuts, has_reasoning=has_reasoning)
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
-        offered = await self.list_offered_tools()
+        offered = await self.offered.load()
         documents = run.documents
         if documents is None:
             documents = await self.retriever.load_documents(run.sources)
@@ -216,13 +156,13 @@ class Performer:
             tool_choice=run.tool_choice if step.round == 1 else None,
             output_schema=self.output.schema,
         )
-        await self.channel.send_warnings(each.to_warning() for each in self._build_warnings(run))
+        warnings = self.offered.build_warnings(self.clock.now())
+        await self.channel.send_warnings(each.to_warning() for each in warnings)
         failpoints.reach("orchestrator-before-model")
         meter = self.cost.begin(step.round)
         reply = await self.replies.stream_reply(call, meter, go_on=run.on_interruption != "fail")
         if _has_tool_use(reply.blocks):
-            sendable = make_sendable(reply.blocks, self._get_call_ids(), self._client_tools)
-            reply = replace(reply, blocks=sendable)
+            reply = replace(reply, blocks=self.offered.fit_blocks(reply.blocks))
         problems = {reply.blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
         replied = self._build_reply(run, step, call, reply, meter.usage, hashes)
         if _has_tool_use(replied.blocks):
@@ -244,16 +184,9 @@ class Performer:
             earlier=prompt.earlier,
             settled=prompt.settled,
             parameters=override_parameters(self.agent, run.parameters),
-            tools=tuple((await self.list_offered_tools()).values()),
+            tools=tuple((await self.offered.load()).values()),
             account_id=self.agent.account_id,
         )
-
-    def _get_call_ids(self) -> set[str]:
-        """Return the ids of all calls of the thread, read once in an attempt: in a prompt they are unique."""
-        if self._call_ids is None:
-            runs = self.log.conversation.runs
-            self._call_ids = {call.call_id for run in runs for each in run.rounds for call in each.calls}
-        return self._call_ids
 
     def _build_system_prompt(self, run: Run) -> RenderedPrompt:
         """Build the run's system prompt. Its date is that of the message, so it is the same in all rounds."""
@@ -263,25 +196,10 @@ class Performer:
             *(agent.variables, agent.time_zone, run.context, run.requested_at),
         )
         system = "\n\n".join(filter(None, (rendered.text, run.instructions)))
-        if self.missing_servers:
-            note = _MISSING.format(", ".join(self.missing_servers))
+        if self.offered.missing_servers:
+            note = _MISSING.format(", ".join(self.offered.missing_servers))
             system = f"{system}\n\n{note}".lstrip()
         return replace(rendered, text=self.output.add_instruction(self.retriever.add_instruction(system)))
-
-    def _build_warnings(self, run: Run) -> list[events.WarningRaised]:
-        """Build the warnings of servers that the run has none of yet."""
-        known = _list_warned_servers(run)
-        return [
-            events.WarningRaised(
-                trace_id=run.trace_id,
-                at=self.clock.now(),
-                code="tool_server_unavailable",
-                subject=server,
-                message=f"The tool server {server} cannot be reached.",
-            )
-            for server in self.missing_servers
-            if server not in known
-        ]
 
     def _hash_prompt(
         self, run: Run, system: str, offered: Mapping[str, ToolSpec], documents: str, changes: tuple[str, ...]
@@ -333,36 +251,16 @@ class Performer:
     async def _build_reply_events(
         self, run: Run, replied: events.ModelReplied, problems: Mapping[str, str]
     ) -> Sequence[events.Event]:
-        await self._find_unknown_tools(each["name"] for each in replied.blocks if each["type"] == "tool_use")
-        offered = await self.list_offered_tools()
-        held = self._find_tools_needing_approval(offered)
+        calls = await self.offered.build_reply_calls(replied, problems)
         done: list[events.Event] = [
-            *self._build_warnings(run),
+            *self.offered.build_warnings(self.clock.now()),
             *self.channel.build_text_events(replied.at),
             replied,
-            *build_call_events(replied, offered, problems, held, self._client_tools),
+            *calls,
         ]
         after = get_run(evolve_all(self.log.conversation, done), run.trace_id)
         done += next_step.conclude(after, message_id=derive_reply_id(run.trace_id), now=replied.at)
         return done
-
-
-def _list_warned_servers(run: Run) -> list[str]:
-    return [each.subject for each in run.warnings if each.code == "tool_server_unavailable"]
-
-
-def _index_by_name(specs: Iterable[ToolSpec]) -> Mapping[str, ToolSpec]:
-    return {spec.name: spec for spec in specs}
-
-
-def _to_spec(tool: ClientTool) -> ToolSpec:
-    return ToolSpec(
-        name=tool.name,
-        server="",
-        tool=tool.name,
-        description=tool.description,
-        input_schema=tool.input_schema,
-    )
 
 
 def _select_blocks(

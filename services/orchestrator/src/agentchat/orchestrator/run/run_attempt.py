@@ -42,6 +42,7 @@ from agentchat.orchestrator.run.perform_step import Performer
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_log import RunLog
 from agentchat.orchestrator.services import WorkerServices
+from agentchat.orchestrator.tools.offered_tools import OfferedTools
 from agentchat.orchestrator.tools.tool_calls import RunToolCalls
 from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
@@ -180,7 +181,7 @@ class RunAttempt:
             log=self.log,
             agent=opened.agent,
             replies=opened.replies,
-            listings=services.listings,
+            offered=OfferedTools(services.listings, opened.agent, self.log),
             histories=services.histories,
             tools=self._tools,
             channel=self.channel,
