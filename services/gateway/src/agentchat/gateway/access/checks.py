@@ -81,7 +81,7 @@ class _RpcMessage(msgspec.Struct, frozen=True):
 
 def get_admitted(request: JsonRequest) -> AdmittedRequest:
     """Return what `_check_chat` found."""
-    admitted: AdmittedRequest = request.state.admitted
+    admitted: AdmittedRequest = request.scope["state"]["admitted"]
     return admitted
 
 
@@ -137,7 +137,8 @@ async def _check_chat(
         agent_id = await find_agent(request, agent)
     # 5. The body: JSON (415), complete in time (400), size (413). Then Litestar decodes it to `data` (400).
     await _receive_body(request)
-    request.state.admitted = AdmittedRequest(agent_id=agent_id or "", idempotency_key=key, slot=slot)
+    admitted = AdmittedRequest(agent_id=agent_id or "", idempotency_key=key, slot=slot)
+    request.scope["state"]["admitted"] = admitted
     # 6. The sizes of message, prompt and history (413): by the handler, with `check_size`.
     # 7. The claim of the Idempotency-Key (409): by `gateway.runs.submit_request`, which publishes the
     #    request. Whether the conversation is the account's (404) and free (409) is the worker's to say.
