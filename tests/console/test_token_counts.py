@@ -41,6 +41,7 @@ async def account(admin: Admin, storage: Storage) -> str:
         round=1,
         blocks=({"type": "text", "text": "Hi"},),
         stop_reason="end_turn",
+        model="demo-shop-1",
         usage=USED,
     )
     ended = events.RunCompleted(trace_id=trace(word), at=LATER, usage=USED, rounds=1)

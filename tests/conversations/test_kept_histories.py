@@ -65,7 +65,7 @@ def test_runs_that_are_other_than_before_are_rendered_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "left"), [({"max_histories": 2}, 2), ({"max_bytes": 6000}, 2), ({"max_bytes": 0}, 0)]
+    ("bounds", "left"), [({"max_histories": 2}, 2), ({"max_bytes": 7000}, 2), ({"max_bytes": 0}, 0)]
 )
 def test_what_is_kept_is_bounded_by_number_and_bytes(bounds: dict[str, int], left: int) -> None:
     kept = HistoryCache(**bounds)

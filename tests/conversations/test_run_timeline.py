@@ -1,19 +1,26 @@
 """A run as bars: out of the recorded histories, and of runs that go on."""
 
+import json
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.events import Event
-from agentchat.contracts.values import Usage
+from agentchat.contracts.values import UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import fold
+from agentchat.conversations.aggregate.model_calls import ModelCall
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.event_log import LogEntry
+from agentchat.conversations.projections import runs_table
+from agentchat.conversations.projections.projection import LoggedFact
 from agentchat.conversations.queries.run_timeline import AXIS, Timeline, build_timeline
+from agentchat.runtime.prices import Price, Prices
 from tests.conversations import recorded
 from tests.conversations.given import (
+    AT,
     LATER,
     begin,
     build_conversation_started,
@@ -125,8 +132,48 @@ def test_a_long_wait_for_a_person_is_drawn_short() -> None:
     assert (model.sent, model.version, tool.began, open_model.state) == (3, 4, 9000, "running")
 
 
-def test_a_bar_names_the_model_that_its_tokens_are_of() -> None:
-    lost = events.ReplyLost(trace_id=trace(), at=LATER, round=1, usage=Usage(output_tokens=3), model="first")
-    replied = replace(build_model_replied([], stop_reason="end_turn"), model="second")
+def test_a_bar_has_the_model_call_that_its_tokens_are_of() -> None:
+    lost = events.ReplyLost(trace_id=trace(), at=AT, round=1, usage=Usage(output_tokens=3), model="first")
+    replied = replace(build_model_replied([], stop_reason="end_turn"), model="second", at=LATER)
     found = build_from_log(build_conversation_started(), *begin(), lost, replied)
-    assert [bar.model for bar in found.bars if bar.usage] == ["first", "second"]
+    calls = [bar.call for bar in found.bars if bar.call]
+    assert [(call.model, call.at) for call in calls] == [("first", AT), ("second", LATER)]
+
+
+def test_the_bar_of_a_broken_off_call_has_its_tokens() -> None:
+    unfinished = UnfinishedReply(model="first", usage=Usage(output_tokens=3))
+    cancelled = replace(build_run_cancelled(), usage=unfinished.usage, unfinished=unfinished)
+    found = build_from_log(build_conversation_started(), *begin(), cancelled)
+    assert [bar.call for bar in found.bars] == [ModelCall("first", unfinished.usage, cancelled.at)]
+
+
+def test_the_steps_cost_together_what_the_ledger_has_for_the_run() -> None:
+    """Each at the price of its model on its own day: the run goes on after midnight, with another model."""
+    night, day = "2026-11-21T23:59:59.000000Z", "2026-11-22T00:00:01.000000Z"
+    some = Usage(input_tokens=1_000, output_tokens=10)
+    unfinished = UnfinishedReply(model="second", usage=some)
+    stored = (
+        *(replace(event, at=night) for event in (build_conversation_started(), *begin())),
+        events.ReplyLost(trace_id=trace(), at=night, round=1, usage=some, model="first"),
+        events.WarningRaised(
+            trace_id=trace(),
+            at=day,
+            code="model_changed",
+            subject="second",
+            message="It failed.",
+            fallback=1,
+            failed_model="first",
+            usage=some,
+        ),
+        replace(build_run_cancelled(), at=day, usage=some + some + some, unfinished=unfinished),
+    )
+    first = [Price(input=1.0, output=2.0), Price(since="2026-11-22", input=3.0, output=4.0)]
+    prices = Prices(models={"first": first, "second": Price(input=5.0, output=6.0)})
+    calls = [bar.call for bar in build_from_log(*stored).bars if bar.call]
+    steps = [prices.compute_cost(call.model, call.usage, call.at) for call in calls]
+    assert steps == pytest.approx([0.001_02, 0.003_04, 0.005_06])
+
+    facts = [LoggedFact(place, "c", "account", event, 1) for place, event in enumerate(stored)]
+    [(_, (rows,)), *_] = runs_table.build_projection(prices).build_statements(facts)
+    assert [Decimal(row["cost"]) for row in json.loads(str(rows))] == [Decimal("0.0091200000")]
+    assert [call.model for call in fold("c", stored).runs[-1].model_calls] == ["first", "first", "second"]

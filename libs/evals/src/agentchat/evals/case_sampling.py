@@ -18,6 +18,7 @@ from agentchat.conversations.queries.conversation_search import (
     list_matching_traces,
 )
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
+from agentchat.evals.compared_run import compute_recorded_cost
 from agentchat.evals.language_detection import UNDETERMINED, detect_language
 from agentchat.evals.run_choice import ENDS, MOST
 from agentchat.runtime.postgres import Pool
@@ -149,7 +150,7 @@ class CandidateRuns:
                 continue
             if (
                 wanted.cost is not None
-                and (self._prices.compute_cost(run.model, run.usage) or 0.0) < wanted.cost
+                and (compute_recorded_cost(run.model_calls, self._prices) or 0.0) < wanted.cost
             ):
                 continue
             yield run

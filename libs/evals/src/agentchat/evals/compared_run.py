@@ -9,6 +9,7 @@ import msgspec
 from agentchat.contracts import wire
 from agentchat.contracts.replay_messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from agentchat.conversations.aggregate.conversation import Run, RunState
+from agentchat.conversations.aggregate.model_calls import ModelCall
 from agentchat.runtime.prices import Prices
 
 MESSAGE_CHARACTERS = 200
@@ -145,6 +146,14 @@ def measure_seconds(run: Run) -> float:
     return max(0.0, round(elapsed.total_seconds() - tools / 1000 - run.paused_seconds, 3))
 
 
+def compute_recorded_cost(
+    calls: Sequence[ModelCall], prices: Prices, model: str | None = None
+) -> float | None:
+    """Return what recorded calls cost at today's prices, each by its model or all by `model`."""
+    costs = [prices.compute_cost(model or call.model, call.usage) for call in calls if call.usage.total]
+    return sum_costs(costs) if costs else 0.0
+
+
 def format_call(call: AskedTool) -> str:
     """Return a tool call on one line: its name and its input as JSON."""
     return f"{call.name} {wire.encode_canonical(call.input).decode()}"
@@ -187,7 +196,7 @@ def get_recorded_figures(run: Run, prices: Prices) -> RunFigures:
         rounds=len(run.rounds),
         calls=sum(len(each.calls) for each in run.rounds),
         tokens=run.usage.total,
-        cost=prices.compute_cost(run.model, run.usage),
+        cost=compute_recorded_cost(run.model_calls, prices),
         seconds=measure_seconds(run),
     )
 

@@ -9,11 +9,12 @@ from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.model_calls import ModelCall
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
-from agentchat.evals.compared_run import MESSAGE_CHARACTERS, measure_seconds
+from agentchat.evals.compared_run import MESSAGE_CHARACTERS, compute_recorded_cost, measure_seconds
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.prices import Prices
 
@@ -45,6 +46,7 @@ class ChosenRun(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     requested_at: str
     usage: Usage
+    model_calls: tuple[ModelCall, ...]
     seconds: float
 
 
@@ -85,7 +87,7 @@ async def choose_runs(pool: Pool, account_id: str, agent_id: str, choice: RunCho
 
 
 def estimate(chosen: Iterable[ChosenRun], prices: Prices, model: str | None, at_once: int) -> Estimate:
-    """Estimate by the price of `model`, or of the model that answered each run if None.
+    """Estimate by today's price of `model`, or of the model of each recorded call if None.
 
     `seconds` is the total with `at_once` runs at a time.
     """
@@ -93,7 +95,7 @@ def estimate(chosen: Iterable[ChosenRun], prices: Prices, model: str | None, at_
     total: float | None = 0.0
     for each in chosen:
         runs, tokens, seconds = runs + 1, tokens + each.usage.total, seconds + each.seconds
-        cost = prices.compute_cost(model or each.model, each.usage)
+        cost = compute_recorded_cost(each.model_calls, prices, model)
         total = None if total is None or cost is None else total + cost
     seconds = round(seconds / max(1, min(at_once, runs)), 1)
     return Estimate(runs=runs, tokens=tokens, cost=total, seconds=seconds)
@@ -155,5 +157,6 @@ def describe_run(conversation_id: str, run: Run) -> ChosenRun:
         model=run.model,
         requested_at=run.requested_at,
         usage=run.usage,
+        model_calls=run.model_calls,
         seconds=measure_seconds(run),
     )

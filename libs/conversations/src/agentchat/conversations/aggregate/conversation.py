@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events, values
 from agentchat.contracts.files import StoredFile
 from agentchat.contracts.ownership import Owned, may_use
+from agentchat.conversations.aggregate.model_calls import ModelCall, find_model_call
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
@@ -84,6 +85,7 @@ class Run(values.RunFacts, frozen=True, kw_only=True):
     detail: str | None = None
     provider_message: str | None = None
     usage: values.Usage = values.Usage()
+    model_calls: tuple[ModelCall, ...] = ()
     ended_at: str | None = None
     feedback: tuple[events.FeedbackGiven, ...] = ()
     received: tuple[events.MessageReceived, ...] = ()
@@ -272,7 +274,9 @@ def _build_run(message: events.MessageSaved, version: int) -> Run:
 def _evolve_run_in(conversation_id: str, runs: list[Run], event: events.Event) -> None:
     for index in range(len(runs) - 1, -1, -1):  # from the end: nearly always it is the last
         if runs[index].trace_id == event.trace_id:
-            runs[index] = _evolve_run(conversation_id, runs[index], event)
+            run = _evolve_run(conversation_id, runs[index], event)
+            call = find_model_call(event)
+            runs[index] = run if call is None else replace(run, model_calls=(*run.model_calls, call))
             return
 
 

@@ -12,11 +12,11 @@ from functools import partial
 from typing import get_args
 
 import msgspec
-from msgspec import UNSET
 from psycopg.rows import class_row
 
 from agentchat.contracts import events
-from agentchat.contracts.values import TOKEN_KINDS, UnfinishedReply, Usage
+from agentchat.contracts.values import TOKEN_KINDS, Usage
+from agentchat.conversations.aggregate.model_calls import find_model_call
 from agentchat.conversations.postgres_sessions import load_statements
 from agentchat.conversations.projections.projection import (
     LoggedFact,
@@ -215,27 +215,16 @@ def _add_event(run: _Change, event: events.Event) -> None:
 
 
 def _add_model_call(run: _Change, event: events.Event, prices: Prices) -> None:
-    """Add the cost of what an event says about a model call, at the prices of its time."""
-    match event:
-        case events.ModelReplied() | events.ReplyLost():
-            model, usage, first_token_ms = event.model, event.usage, event.first_token_ms
-        case events.ContextCompacted():
-            model, usage, first_token_ms = event.model, event.usage, UNSET
-        case events.WarningRaised():
-            model, usage, first_token_ms = event.failed_model, event.usage, UNSET
-        case (
-            events.RunFailed(unfinished=UnfinishedReply() as call)
-            | events.RunCancelled(unfinished=UnfinishedReply() as call)
-        ):
-            model, usage, first_token_ms = call.model, call.usage, call.first_token_ms
-        case _:
-            return
-    if run.first_token_ms is None and isinstance(first_token_ms, int):
-        run.first_token_ms = first_token_ms
+    """Add the cost of the model call that an event reports, at the prices of its time."""
+    call = find_model_call(event)
+    if call is None:
+        return
+    if run.first_token_ms is None and isinstance(call.first_token_ms, int):
+        run.first_token_ms = call.first_token_ms
     if run.ended_at is None:
-        run.usage += usage
-    if usage.total and run.cost is not None:
-        cost = prices.compute_cost(model or "", usage, event.at)
+        run.usage += call.usage
+    if call.usage.total and run.cost is not None:
+        cost = prices.compute_cost(call.model, call.usage, call.at)
         run.cost = None if cost is None else run.cost + Decimal(f"{cost:.{_DECIMALS}f}")
 
 

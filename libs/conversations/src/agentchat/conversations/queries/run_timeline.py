@@ -12,9 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from agentchat.contracts import events
-from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.model_calls import ModelCall, find_model_call
 from agentchat.conversations.event_store.event_log import LogEntry
 
 BarKind = Literal[
@@ -46,7 +46,7 @@ class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
 
     `ended` is None while it lasts. `version` is that of the event that ends it, or of the one that began it.
     `sent` is that of the event that requested it. `note` describes the outcome in words of the log: a stop
-    reason, who decided. `model` is the one that `usage` is of, None for the run's.
+    reason, who decided. `call` is the model call whose tokens it took.
     """
 
     version: int
@@ -56,8 +56,7 @@ class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
     began: float
     ended: float | None
     state: BarState = "done"
-    usage: Usage | None = None
-    model: str | None = None
+    call: ModelCall | None = None
     round: int | None = None
     note: str = ""
 
@@ -172,17 +171,14 @@ def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
         case events.ContextCompacted() as event:
             bar = _build_bar(before, moment, "compaction", "summary")
             note = f"of all up to event {event.through_version}"
-            yield replace(bar, usage=event.usage, model=event.model, note=note)
+            yield replace(bar, call=find_model_call(event), note=note)
         case events.ModelReplied() as event:
             bar = _build_bar(before, moment, "model", f"model {event.round}")
-            yield replace(
-                bar, usage=event.usage, model=event.model, round=event.round, note=event.stop_reason
-            )
+            yield replace(bar, call=find_model_call(event), round=event.round, note=event.stop_reason)
         case events.WarningRaised(code="model_changed") as event:
             bar = _build_bar(before, moment, "lost", "model changed")
             note = f"{event.message} It is {event.subject}."
-            model = event.failed_model or None
-            yield replace(bar, usage=event.usage, model=model, note=note, state="failed")
+            yield replace(bar, call=find_model_call(event), note=note, state="failed")
         case events.WarningRaised() as event:
             bar = _build_bar(moment, moment, "lost", "warning")
             yield replace(bar, note=event.message, state="failed")
@@ -194,8 +190,7 @@ def _list_bars_since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
         case events.ReplyLost() as event:
             bar = _build_bar(before, moment, "lost", "given up")
             note = "the worker stopped; another one repeats it"
-            model = event.model or None
-            yield replace(bar, usage=event.usage, model=model, round=event.round, note=note, state="failed")
+            yield replace(bar, call=find_model_call(event), round=event.round, note=note, state="failed")
         case _:
             pass
 
@@ -293,7 +288,8 @@ def _list_open_bars(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBa
                 pass
     match next_step.decide_next_step(replace(run, state="running")):
         case next_step.CallModel(round=number):
-            yield _build_open_bar(last, "model", f"model {number}", ended, state, number)
+            bar = _build_open_bar(last, "model", f"model {number}", ended, state, number)
+            yield replace(bar, call=find_model_call(moments[-1].event))
         case next_step.Retrieve():
             yield _build_open_bar(last, "retrieval", "retrieve", ended, state, None)
         case _:

@@ -68,8 +68,10 @@ async def get_conversation(request: AnyRequest, conversation_id: FromPath[str]) 
 def _build_context(
     request: AnyRequest, found: ConversationView, detail: BarDetail | None, tail: str = ""
 ) -> dict[str, Any]:
+    prices, bars = get_services(request).prices, found.timeline.bars if found.timeline else ()
     return {
-        "prices": get_services(request).prices,
+        "prices": prices,
+        "priced": any(bar.call is not None and prices.has_price(bar.call.model) for bar in bars),
         "tail": tail,
         "view": found,
         "detail": detail,
