@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.events import ConversationDescribed, Event
+from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.conversation_store import ConversationStore
@@ -118,6 +119,21 @@ async def test_updated_at_is_that_of_the_newest_message(storage: Storage, batch:
     await storage.store.append(await storage.store.load(conversation_id), answer)
     await storage.follow(batch=batch)
     assert await storage.rows("SELECT updated_at FROM conversations") == [(LATER,)]
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+async def test_files_of_a_conversation_are_sorted_and_once(storage: Storage, batch: int) -> None:
+    """They come in another order, and one comes again in a later run."""
+    files = {name: replace(FILE, file_id=name) for name in "abc"}
+    await append_told(
+        storage.store,
+        build_conversation_started(),
+        *begin("a", attachments=(files["c"], files["a"])),
+        *build_answer("Hi", "a"),
+        *begin("b", attachments=(files["b"], files["c"])),
+    )
+    await storage.follow(batch=batch)
+    assert await storage.rows("SELECT file_ids FROM conversations") == [(["a", "b", "c"],)]
 
 
 async def test_two_followers_apply_each_event_once(storage: Storage) -> None:

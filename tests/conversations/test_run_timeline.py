@@ -11,7 +11,7 @@ from agentchat.contracts import events
 from agentchat.contracts.events import Event
 from agentchat.contracts.values import UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import fold
-from agentchat.conversations.aggregate.model_calls import ModelCall
+from agentchat.conversations.aggregate.model_calls import RecordedCall
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.event_log import LogEntry
 from agentchat.conversations.projections import runs_table
@@ -144,7 +144,7 @@ def test_the_bar_of_a_broken_off_call_has_its_tokens() -> None:
     unfinished = UnfinishedReply(model="first", usage=Usage(output_tokens=3))
     cancelled = replace(build_run_cancelled(), usage=unfinished.usage, unfinished=unfinished)
     found = build_from_log(build_conversation_started(), *begin(), cancelled)
-    assert [bar.call for bar in found.bars] == [ModelCall("first", unfinished.usage, cancelled.at)]
+    assert [bar.call for bar in found.bars] == [RecordedCall("first", unfinished.usage, cancelled.at)]
 
 
 def test_the_steps_cost_together_what_the_ledger_has_for_the_run() -> None:

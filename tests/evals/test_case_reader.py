@@ -16,10 +16,11 @@ from agentchat.contracts.examples import FILE
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Decider
 from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import load_run
-from agentchat.evals.cases import Case, encode_case, read_cases
+from agentchat.evals.cases import Case, encode_case, read_cases, write_cases
 from agentchat.evals.suite import read_suite
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.admin_cli.conftest import SECRET_KEY, Done
@@ -91,6 +92,10 @@ async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
         await _append(store, account, shop.agent, *_build_failed(word))
     german = given.turn(
         "german", "Wo ist meine Bestellung? Ich warte schon lange darauf.", "It is on its way."
+    )
+    german = tuple(
+        msgspec.structs.replace(each, model="demo-shop-1") if isinstance(each, events.ModelReplied) else each
+        for each in german
     )
     await _append(store, shop.account, shop.agent, *german, *given.turn("short", "ORD-1001", "Yes."))
     for number in range(30):
@@ -246,6 +251,16 @@ def test_a_sample_keeps_what_is_rare(shop: ShopLog, tmp_path: Path) -> None:
     assert [case.id for case in again] == [case.id for case in cases]
     other = shop.collect_cases(tmp_path / "c", "--sample", "30", "--seed", "7")
     assert [case.id for case in other] != [case.id for case in cases]
+
+
+def test_cases_with_files_of_an_earlier_release_go(shop: ShopLog, tmp_path: Path) -> None:
+    cases = shop.collect_cases(tmp_path, "--text", "Bestellung")
+    ((_, state),) = mapper.encode_pairs([WITH_FILE])
+    old = msgspec.structs.replace(cases[0], id="old", events=(msgspec.Raw(state), *cases[0].events))
+    write_cases(read_suite(tmp_path).cases, [*cases, old])
+    done = shop("collect", "-o", tmp_path, "--text", "Bestellung")
+    assert "removed 1 case of the suite that had files" in done.err
+    assert read_written_cases(tmp_path) == cases
 
 
 def test_collecting_again_keeps_the_owners_evaluators(shop: ShopLog, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """The text of a file as a model gets it, in place of the file."""
 
+import hashlib
 from datetime import date
 
 import pytest
 
 from agentchat.knowledge.reading import read_file, xlsx
-from agentchat.knowledge.reading.read_file import extract_text
+from agentchat.knowledge.reading.read_file import TEXT_VERSION, extract_text
+from tests.knowledge import test_broken_files
 from tests.knowledge.made_files import convert, make_docx, make_pdf, make_xlsx
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -36,6 +38,27 @@ _STOCK = make_xlsx(
 )
 async def test_the_text_of_each_kind_of_file(media_type: str, content: bytes, text: str) -> None:
     assert await extract_text(content, media_type) == text
+
+
+_SAMPLES = (
+    ("application/pdf", make_pdf("Welcome.", "Tents.\nStoves.", outline=(("Goods", 1, False),))),
+    ("application/pdf", make_pdf("x", password="p")),
+    ("application/pdf", b"%PDF-1.7\nbroken"),
+    (_DOCX, test_broken_files.make_docx(test_broken_files.TABLE)),
+    (_DOCX, test_broken_files.make_docx(test_broken_files.LINK)),
+    (_DOCX, test_broken_files.make_docx(test_broken_files.PICTURE + test_broken_files.NOTE)),
+    (_DOCX, b"PK\x03\x04"),
+    (_XLSX, _STOCK),
+    ("text/csv", b"a,b\n1,\xff\n"),
+)
+_TEXTS = {2: "c7b1cf50a45c351439f2ff2ea0ef71215da7e5cb15f23709a65da870d0aebddb"}
+"""The SHA-256 of the samples' texts by TEXT_VERSION."""
+
+
+async def test_other_texts_have_another_version() -> None:
+    """Texts are stored under the version. If they change, raise TEXT_VERSION and put their digest here."""
+    texts = [await extract_text(content, media_type) for media_type, content in _SAMPLES]
+    assert (TEXT_VERSION, hashlib.sha256("\0".join(texts).encode()).hexdigest()) in _TEXTS.items()
 
 
 async def test_a_long_text_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

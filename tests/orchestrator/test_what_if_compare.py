@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentchat.contracts.replay_messages import AskedTool, WhatIfAnswered
 from agentchat.contracts.values import Message, Usage
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.aggregate.model_calls import ModelCall
+from agentchat.conversations.aggregate.model_calls import RecordedCall
 from agentchat.conversations.aggregate.rounds import Call, Round
 from agentchat.evals.compared_run import compare_run, summarize
 from agentchat.evals.run_choice import describe_run, estimate
@@ -33,7 +33,7 @@ _RUN = Run(
     reply=Message(id="r", conversation_id="c", content="Yes. We do.", token_count=30, created_at=""),
     state="completed",
     usage=Usage(input_tokens=20, output_tokens=10),
-    model_calls=(ModelCall("one", Usage(input_tokens=20, output_tokens=10), _AT),),
+    model_calls=(RecordedCall("one", Usage(input_tokens=20, output_tokens=10), _AT),),
 )
 _SAME = WhatIfAnswered(
     outcome="completed",
@@ -141,8 +141,10 @@ def test_costs_are_shown_only_if_every_price_is_known() -> None:
 
 def test_each_recorded_call_has_the_price_of_its_own_model() -> None:
     """The agent's model failed, and a fall-back answered: the run has the model that answered."""
-    half, warned = Usage(input_tokens=10, output_tokens=5), ModelCall("", Usage(), _AT)
-    changed = replace(_RUN, model_calls=(ModelCall("two", half, _AT), warned, ModelCall("one", half, _AT)))
+    half, warned = Usage(input_tokens=10, output_tokens=5), RecordedCall("", Usage(), _AT)
+    changed = replace(
+        _RUN, model_calls=(RecordedCall("two", half, _AT), warned, RecordedCall("one", half, _AT))
+    )
     prices = Prices(models={"one": Price(input=1.0, output=10.0), "two": Price(input=3.0, output=30.0)})
     assert compare_run("c", changed, _SAME, prices).recorded.cost == pytest.approx(0.000_24)
     expected = estimate([describe_run("c", changed)], prices, None, 1)

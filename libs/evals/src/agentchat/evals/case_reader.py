@@ -13,6 +13,7 @@ from agentchat.contracts import events
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.errors import UnreadableEvent
+from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.event_log import Log, LogEntry, run_in_thread_if_large
 from agentchat.directory.agent_config import AgentConfig, AgentSettings, load_agent
 from agentchat.evals.case_redaction import CaseRedactor
@@ -94,7 +95,7 @@ class CaseReader:
             raise NotACase(trace_id, "it is another account's")
         if run is None or end is None:
             raise NotACase(trace_id, "it has not ended")
-        if any(has_files(entry) for entry in entries[:end]):
+        if any(has_files(entry.state) for entry in entries[:end]):
             raise DependsOnFiles(trace_id)
         config, offered = await self._load_agent(run)
         case = Case(
@@ -113,8 +114,13 @@ class CaseReader:
         return await asyncio.to_thread(self._redactor.redact_case, case)
 
     def redact_again(self, case: Case) -> Case:
-        """Redact an existing case by rules that may be newer. Raises NotACase."""
+        """Redact an existing case by rules that may be newer.
+
+        Raises NotACase; DependsOnFiles for a case with files, as earlier releases collected them.
+        """
         found = self._redactor.redact_case(case)
+        if any(has_files(bytes(each)) for each in case.events):
+            raise DependsOnFiles(case.id)
         return replace(found, redacted=tuple(dict.fromkeys((*case.redacted, *found.redacted))))
 
     async def _load_passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
@@ -160,9 +166,9 @@ def _strip_query(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
 
 
-def has_files(entry: LogEntry) -> bool:
-    """Return True if a message or a tool's result of the event has files."""
-    match entry.event if b'"file_id"' in entry.state else None:
+def has_files(state: bytes) -> bool:
+    """Return True if a message or a tool's result of the stored event has files."""
+    match mapper.decode_event(state) if b'"file_id"' in state else None:
         case events.MessageSaved() as event:
             return bool(event.attachments)
         case events.MessageReceived() as event:

@@ -9,7 +9,7 @@ import msgspec
 from agentchat.contracts import wire
 from agentchat.contracts.replay_messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from agentchat.conversations.aggregate.conversation import Run, RunState
-from agentchat.conversations.aggregate.model_calls import ModelCall
+from agentchat.conversations.aggregate.model_calls import RecordedCall
 from agentchat.runtime.prices import Prices
 
 MESSAGE_CHARACTERS = 200
@@ -147,7 +147,7 @@ def measure_seconds(run: Run) -> float:
 
 
 def compute_recorded_cost(
-    calls: Sequence[ModelCall], prices: Prices, model: str | None = None
+    calls: Sequence[RecordedCall], prices: Prices, model: str | None = None
 ) -> float | None:
     """Return what recorded calls cost at today's prices, each by its model or all by `model`."""
     costs = [prices.compute_cost(model or call.model, call.usage) for call in calls if call.usage.total]

@@ -9,7 +9,7 @@ from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run
-from agentchat.conversations.aggregate.model_calls import ModelCall
+from agentchat.conversations.aggregate.model_calls import RecordedCall
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_run import find_run
@@ -46,7 +46,7 @@ class ChosenRun(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     requested_at: str
     usage: Usage
-    model_calls: tuple[ModelCall, ...]
+    model_calls: tuple[RecordedCall, ...]
     seconds: float
 
 

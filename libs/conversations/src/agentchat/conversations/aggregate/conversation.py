@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events, values
 from agentchat.contracts.files import StoredFile
 from agentchat.contracts.ownership import Owned, may_use
-from agentchat.conversations.aggregate.model_calls import ModelCall, find_model_call
+from agentchat.conversations.aggregate.model_calls import RecordedCall, find_model_call
 from agentchat.conversations.aggregate.rounds import (
     Call,
     Round,
@@ -85,7 +85,7 @@ class Run(values.RunFacts, frozen=True, kw_only=True):
     detail: str | None = None
     provider_message: str | None = None
     usage: values.Usage = values.Usage()
-    model_calls: tuple[ModelCall, ...] = ()
+    model_calls: tuple[RecordedCall, ...] = ()
     ended_at: str | None = None
     feedback: tuple[events.FeedbackGiven, ...] = ()
     received: tuple[events.MessageReceived, ...] = ()

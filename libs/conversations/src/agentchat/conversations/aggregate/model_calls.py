@@ -11,7 +11,7 @@ from agentchat.contracts import events
 from agentchat.contracts.values import UnfinishedReply, Usage
 
 
-class ModelCall(msgspec.Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True):
     """A call of `model`, "" if unknown, that an event of the time `at` reports."""
 
     model: str
@@ -20,19 +20,19 @@ class ModelCall(msgspec.Struct, frozen=True):
     first_token_ms: int | UnsetType = UNSET
 
 
-def find_model_call(event: events.Event) -> ModelCall | None:
+def find_model_call(event: events.Event) -> RecordedCall | None:
     """Return the model call that an event reports, also a failed, lost or broken-off one."""
     match event:
         case events.ModelReplied() | events.ReplyLost():
-            return ModelCall(event.model or "", event.usage, event.at, event.first_token_ms)
+            return RecordedCall(event.model or "", event.usage, event.at, event.first_token_ms)
         case events.ContextCompacted():
-            return ModelCall(event.model, event.usage, event.at)
+            return RecordedCall(event.model, event.usage, event.at)
         case events.WarningRaised():
-            return ModelCall(event.failed_model or "", event.usage, event.at)
+            return RecordedCall(event.failed_model or "", event.usage, event.at)
         case (
             events.RunFailed(unfinished=UnfinishedReply() as call)
             | events.RunCancelled(unfinished=UnfinishedReply() as call)
         ):
-            return ModelCall(call.model, call.usage, event.at, call.first_token_ms)
+            return RecordedCall(call.model, call.usage, event.at, call.first_token_ms)
         case _:
             return None

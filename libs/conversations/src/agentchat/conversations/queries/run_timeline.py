@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.aggregate.model_calls import ModelCall, find_model_call
+from agentchat.conversations.aggregate.model_calls import RecordedCall, find_model_call
 from agentchat.conversations.event_store.event_log import LogEntry
 
 BarKind = Literal[
@@ -56,7 +56,7 @@ class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
     began: float
     ended: float | None
     state: BarState = "done"
-    call: ModelCall | None = None
+    call: RecordedCall | None = None
     round: int | None = None
     note: str = ""
 

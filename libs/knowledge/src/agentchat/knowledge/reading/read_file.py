@@ -11,7 +11,7 @@ from agentchat.runtime.limited_process import LimitedProcess, ProcessEnded
 CPU_SECONDS = 20.0
 _PATIENCE_SECONDS = 60.0
 
-TEXT_VERSION = 1
+TEXT_VERSION = 2
 """The version of what `extract_text` returns, so that texts can be stored: count it up after a change."""
 
 MOST_TEXT = 200_000

@@ -45,12 +45,14 @@ from agentchat.runtime.prices import SETTING
 class CollectedCases(msgspec.Struct, kw_only=True):
     """The cases that were written, of `fitting` runs.
 
-    `with_files` counts runs that cannot be cases, `left_out` names those that could not be collected.
+    `with_files` counts runs that cannot be cases, `removed` present cases of such runs. `left_out` names runs
+    that could not be collected.
     """
 
     cases: list[Case] = []
     fitting: int = 0
     with_files: int = 0
+    removed: int = 0
     left_out: list[str] = []
 
 
@@ -98,7 +100,8 @@ def collect(
     and collect again: every case is redacted by the rules before it is written. A sample has an equal
     share of each kind of run, by result, tools, language, length of the conversation and rating.
 
-    Runs of conversations with files are left out and counted: a case cannot have files.
+    Runs of conversations with files are left out and counted: a case cannot have files. Cases with files that
+    an earlier release collected are removed.
 
     Exit code 1: some runs could not be collected; they are reported.
     """
@@ -135,8 +138,12 @@ def collect(
                 except NotACase as error:
                     done.left_out.append(str(error))
         make_folder(output)
-        present = [] if fresh or not suite.cases.exists() else read_cases(suite.cases)
-        redacted = [await asyncio.to_thread(reader.redact_again, each) for each in present]
+        redacted = []
+        for each in [] if fresh or not suite.cases.exists() else read_cases(suite.cases):
+            try:
+                redacted.append(await asyncio.to_thread(reader.redact_again, each))
+            except DependsOnFiles:
+                done.removed += 1
         write_cases(suite.cases, merge_cases(redacted, done.cases))
         write_agent(output, suite.agent)
         write_file(output / SETTINGS, data)
@@ -229,6 +236,7 @@ def _report(done: CollectedCases, *, as_json: bool) -> None:
             "cases": len(done.cases),
             "fitting": done.fitting,
             "with_files": done.with_files,
+            "removed": done.removed,
             "left_out": done.left_out,
         }
         printing.print_json(shown | {"redacted": _count_redactions(done.cases), "slices": rows})
@@ -243,6 +251,8 @@ def _report(done: CollectedCases, *, as_json: bool) -> None:
     if done.with_files:
         runs = format_count(done.with_files, "run")
         printing.print_note(f"left out {runs}: the conversation has files, which a case cannot have")
+    if done.removed:
+        printing.print_note(f"removed {format_count(done.removed, 'case')} of the suite that had files")
     printing.print_note(
         f"collected {format_count(len(done.cases), 'case')} from {format_count(done.fitting, 'run')}"
     )
