@@ -106,4 +106,4 @@ async def test_costs_of_steps_say_if_prices_have_changed(
     await storage.follow(build_projections(Prices(models={"demo-shop-1": at_that_time})))
     shown = await browser.open_page(f"/conversations/{thread.conversation_id}")
     assert "EUR 0.13" in shown, "the cost of the step, at the console's prices"
-    assert ("by the present prices" in shown) == differs
+    assert ("The price table has changed" in shown) == differs
