@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agentchat.administration.approval_details import CallResult, build_details
+from agentchat.administration.approval_details import CallResult, build_details, get_asking_tool
 from agentchat.console.pages.approvals_page import build_question
 from agentchat.contracts import approval_bodies, events
 from agentchat.contracts.ids import make_id
-from agentchat.contracts.values import Elicitation, ToolSpec
+from agentchat.contracts.values import Elicitation, InputAsked, ToolSpec
 from agentchat.conversations.queries.find_approvals import FoundApproval
 from tests.console.pages import Browser, extract_text
 from tests.conversations.given import (
@@ -121,6 +121,19 @@ def test_only_an_approved_call_has_a_result(
     following: tuple[events.Event, ...], result: CallResult | None
 ) -> None:
     assert build_details(build_found(*following), SPEC, ()).result == result
+
+
+def test_tool_that_asks_is_shown_without_a_list_of_tools() -> None:
+    *_, asked = request_call("one", "a")
+    fields = msgspec.structs.asdict(asked)
+    question = InputAsked(message="Why?", requested_schema={}, name="get_order", input={}, key="k")
+    told = [
+        *request_call("one", "b")[:-1],
+        events.ElicitationRequested(**fields, asked=question, offered_tool=SPEC),
+    ]
+    (run,) = build_run(build_conversation_started(), *told).runs
+    assert get_asking_tool(replace(build_found(), run=run)) == SPEC
+    assert get_asking_tool(build_found()) is None
 
 
 def test_same_are_of_the_same_tool_and_input() -> None:

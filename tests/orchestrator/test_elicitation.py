@@ -11,7 +11,7 @@ from agentchat.contracts import events, frames, subjects, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
 from agentchat.contracts.tool_messages import InputRequest, InputResponse, ToolFinished, ToolRequested
-from agentchat.contracts.values import Elicitation, InputAsked, Usage
+from agentchat.contracts.values import Elicitation, InputAsked, ToolSpec, Usage
 from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.rounds import CallApproval
 from agentchat.directory.agent_config import McpServer
@@ -165,6 +165,8 @@ async def test_what_else_the_round_waits_for_is_asked_with_it(system: World, box
     await caller.until(frames.Paused, count=2)
     (asked,) = await list_pending(system, caller)
     assert (asked.requested.tool, asked.wait) == ("find", 1)
+    assert isinstance(asked.requested, events.ElicitationRequested)
+    assert isinstance(asked.requested.offered_tool, ToolSpec)
     await decide(system, caller, input={"guests": 2})
     await caller.until(frames.Completed)
     assert sorted((each.tool, each.leg) for each in box.requested) == [

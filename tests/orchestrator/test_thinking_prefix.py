@@ -22,7 +22,7 @@ from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import Answer, Exchange, fail_with, reply_with
+from tests.orchestrator.scripted import Answer, Exchange, fail_with, reply_with, reply_with_calls
 from tests.orchestrator.test_approvals import decision
 from tests.orchestrator.test_compaction import SMALL, reply_filling_window, thread
 from tests.orchestrator.test_missing_tool_servers import SERVERS
@@ -128,6 +128,13 @@ async def test_list_of_tools_is_recorded_once_in_a_thread(system: World, box: To
         await system.continue_chat(first, question)
     replies = [event for event in await system.events(first) if isinstance(event, events.ModelReplied)]
     assert [reply.offered_tools for reply in replies] == [SPECS, None, None, None, None]
+
+
+async def test_list_of_tools_is_not_recorded_without_thinking(system: World, box: Toolbox) -> None:
+    system.will(reply_with_calls(("a", "find", "{}")), reply_with("Done."))
+    first = await system.chat(await system.agent(**SHOP))
+    replies = [event for event in await system.events(first) if isinstance(event, events.ModelReplied)]
+    assert [reply.offered_tools for reply in replies] == [None, None]
 
 
 async def test_tool_that_was_just_added_is_found(system: World, box: Toolbox) -> None:

@@ -7,7 +7,12 @@ import msgspec
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_rows import build_page
 from agentchat.administration.admin_values import Page
-from agentchat.administration.approval_details import ApprovalDetails, build_details, find_tools_hash
+from agentchat.administration.approval_details import (
+    ApprovalDetails,
+    build_details,
+    find_tools_hash,
+    get_asking_tool,
+)
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.query_parameters import After, Limit, OfAccount, OfConversation, OfStatus
 from agentchat.bus.commands import decide_approval
@@ -51,9 +56,9 @@ async def page(
 async def get(admin: Admin, approval_id: str) -> ApprovalDetails:
     """Get an approval with its tool, others like it, and the result. Raises NotFound, Unavailable."""
     found = await _find(admin, approval_id)
-    tool, sha256, spec = found.approval.tool, find_tools_hash(found), None
+    tool, sha256, spec = found.approval.tool, find_tools_hash(found), get_asking_tool(found)
     with translate_errors():
-        if sha256 is not None:
+        if spec is None and sha256 is not None:
             spec = await find_tool(admin.pool, found.approval.conversation_id, sha256, tool.name)
         pending = await list_approvals(
             admin.pool, found.account_id, status="pending", tool=tool.name, limit=_MOST_SAME

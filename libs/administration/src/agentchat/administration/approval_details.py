@@ -43,6 +43,13 @@ class ApprovalDetails(approval_bodies.ApprovalRecord, frozen=True, kw_only=True,
     result: CallResult | None = None
 
 
+def get_asking_tool(found: FoundApproval) -> ToolSpec | None:
+    """Return the tool that asks a person, as the model was offered it; None for another approval."""
+    _, approval = approval_rules.find_approval(found.run, found.approval.id) or (None, None)
+    tool = getattr(approval and approval.requested, "offered_tool", None)
+    return tool if isinstance(tool, ToolSpec) else None
+
+
 def find_tools_hash(found: FoundApproval) -> str | None:
     """Find the hash of the tools that the model was offered when it made the call."""
     _, approval = approval_rules.find_approval(found.run, found.approval.id) or (None, None)

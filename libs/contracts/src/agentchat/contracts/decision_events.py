@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from agentchat.contracts import values
 from agentchat.contracts.event_base import Fact
 
@@ -39,10 +41,12 @@ class ApprovalRequested(DecisionRequested, frozen=True, kw_only=True, tag="appro
 class ElicitationRequested(DecisionRequested, frozen=True, kw_only=True, tag="elicitation_requested.v1"):
     """A tool was called and asks a person for input (MCP's elicitation).
 
-    `approved` answers with the decision's input, `denied` declines; then the call is repeated.
+    `approved` answers with the decision's input, `denied` declines; then the call is repeated. `offered_tool`
+    is the tool as the model saw it: the log may not have the list of a run that has not waited before.
     """
 
     asked: values.InputAsked
+    offered_tool: values.ToolSpec | msgspec.UnsetType = msgspec.UNSET
 
 
 class ClientToolRequested(DecisionRequested, frozen=True, kw_only=True, tag="client_tool_requested.v1"):

@@ -199,6 +199,7 @@ class _Redaction:
         if isinstance(event, events.DecisionRequested):  # the hash of the input would confirm a guess
             shown = wire.encode_canonical(self._inputs.get(event.call_id, {}))
             found["input_sha256"] = hashlib.sha256(shown).hexdigest()
+            found.pop("offered_tool", None)
         return msgspec.convert(found, type(event))
 
     def _join_texts(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from agentchat.contracts.values import (
     OnExpiry,
     OnNewMessage,
     PendingClientCall,
+    ToolSpec,
 )
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Requested
@@ -89,6 +90,7 @@ def request_approval(
     approval_id: str,
     now: str,
     asked: InputAsked | None = None,
+    offered_tool: ToolSpec | None = None,
 ) -> Requested:
     """Return the event that asks a person about a call, or about its tool's question, or hands it over.
 
@@ -107,7 +109,7 @@ def request_approval(
         return events.ClientToolRequested(**fields)
     if asked is None:
         return events.ApprovalRequested(**fields)
-    return events.ElicitationRequested(asked=asked, **fields)
+    return events.ElicitationRequested(asked=asked, offered_tool=offered_tool or msgspec.UNSET, **fields)
 
 
 def decide_approval(

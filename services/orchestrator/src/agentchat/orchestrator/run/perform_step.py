@@ -124,7 +124,9 @@ class Performer:
             approval_id = (find_request_id(call.call_id) if call.is_client else None) or make_id()
             now = self.clock.now()
             questions.append(
-                request_approval(run, number, call, terms, approval_id=approval_id, now=now, asked=asks)
+                request_approval(
+                    run, number, call, terms, approval_id=approval_id, now=now, asked=asks, offered_tool=spec
+                )
             )
         return questions
 
@@ -244,7 +246,7 @@ class Performer:
         known = self.log.conversation.tool_lists.get(replied.tools_sha256 or "")
         return replace(
             replied,
-            offered_tools=tools if tools != known else None,
+            offered_tools=tools if self.offered.are_needed_later(replied.blocks) and tools != known else None,
             documents=documents if run.documents is None else None,
         )
 

@@ -114,6 +114,17 @@ class OfferedTools:
         held = self._find_needing_approval(offered)
         return build_call_events(reply, offered, bad_inputs, held, self._client_tools)
 
+    def are_needed_later(self, blocks: Iterable[Block]) -> bool:
+        """Return True if the log must have the tools: after thinking, or if a call waits for approval.
+
+        Always recorded, a list of 18 KB cost 13 % of a chat with a tool call.
+        """
+        held = self._find_needing_approval(self._offered or {})
+        return any(
+            block["name"] in held if block["type"] == "tool_use" else block["type"] != "text"
+            for block in blocks
+        )
+
     @property
     def _client_tools(self) -> frozenset[str]:
         """The names of the client's tools; none in a replay, which has their results."""
