@@ -58,7 +58,7 @@ async def send_message(admin: Admin, agent_id: str, new: NewMessage) -> RunRefer
         conversation_id = await _find_conversation(admin, row.account_id, new, trace_id)
         now = await read_server_time(admin.pool)
         request = _build_request(row, new, conversation_id, trace_id, now)
-        await _start_run(admin, request)
+        await _submit_request(admin, request)
         if request.new_conversation or new.fork_at is not None:
             await _tag_conversation(admin, request)
     async with admin.connection() as conn:
@@ -170,7 +170,7 @@ def _build_request(
     )
 
 
-async def _start_run(admin: Admin, request: ChatRequested) -> None:
+async def _submit_request(admin: Admin, request: ChatRequested) -> None:
     """Publish the request and wait until its message is saved.
 
     The consumer of the request is `orchestrator.inbox.inbox.Inbox.handle`.

@@ -1,7 +1,7 @@
 """Stages of a request, and the register of all requests that a worker holds.
 
-received → leased → (waiting) → started → running → ended or paused. Each stage is immutable; a function that
-takes a stage may rely on all of its fields.
+received → leased → (waiting) → started → running. Each stage is immutable; a function that takes a stage may
+rely on all of its fields.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import msgspec
 
 from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts.messages import CancelRequested, ChatRequested
-from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.leases.leases import Lease
 from agentchat.directory.agent_config import AgentConfig
@@ -83,14 +83,6 @@ class LeasedRequest(ReceivedRequest, frozen=True, kw_only=True, eq=False):
         """Return the request with its run, of which the log has an attempt by this worker."""
         return StartedAttempt(**_get_leased_fields(self), conversation=conversation, agent=agent)
 
-    def to_paused(self, channel: TraceChannel | None = None) -> "PausedRun":
-        """Return the request as one whose run waits for an approval, in the log."""
-        return PausedRun(**_get_leased_fields(self), channel=channel)
-
-    def to_ended(self, run: Run, channel: TraceChannel | None = None) -> "EndedRun":
-        """Return the request as one whose run has ended in the log."""
-        return EndedRun(**_get_leased_fields(self), run=run, channel=channel)
-
 
 class WaitingRequest(LeasedRequest, frozen=True, kw_only=True, eq=False):
     """A request in line for its conversation. It holds none of its account's slots."""
@@ -113,19 +105,6 @@ class RunningAttempt(StartedAttempt, frozen=True, kw_only=True, eq=False):
     """An attempt under way, with the channel of its frames."""
 
     channel: TraceChannel
-
-
-class EndedRun(LeasedRequest, frozen=True, kw_only=True, eq=False):
-    """A run that has ended in the log and is to be announced, by `channel` if an attempt was made."""
-
-    run: Run
-    channel: TraceChannel | None
-
-
-class PausedRun(LeasedRequest, frozen=True, kw_only=True, eq=False):
-    """A run that waits in the log for an approval, which is to be announced."""
-
-    channel: TraceChannel | None
 
 
 def _get_leased_fields(stage: LeasedRequest) -> dict[str, Any]:
@@ -176,7 +155,7 @@ class Register:
     def interrupt(self, reason: Reason, *, waiting_only: bool = False) -> None:
         """Interrupt all requests, or with `waiting_only` those whose attempt is not under way."""
         for stage in self:
-            if not (waiting_only and isinstance(stage, RunningAttempt | EndedRun | PausedRun)):
+            if not (waiting_only and isinstance(stage, RunningAttempt)):
                 stage.interruption.interrupt(reason)
 
     def interrupt_lost(self, trace_ids: set[str]) -> None:

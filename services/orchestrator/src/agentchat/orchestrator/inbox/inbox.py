@@ -17,7 +17,14 @@ from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import frames, subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import AlreadyJoined, Rejected, StartRun, open_turn
+from agentchat.conversations.aggregate.turn import (
+    AlreadyEnded,
+    AlreadyJoined,
+    AlreadyPaused,
+    Rejected,
+    StartRun,
+    open_turn,
+)
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.append_statement import RunStart
 from agentchat.conversations.leases.leases import Lease
@@ -27,10 +34,8 @@ from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import build_agent_facts
 from agentchat.orchestrator.inbox.put_back import LeaseHeld, put_back
 from agentchat.orchestrator.request_stages import (
-    EndedRun,
     FoundContext,
     LeasedRequest,
-    PausedRun,
     ReceivedRequest,
     StartedAttempt,
 )
@@ -96,10 +101,10 @@ class Inbox:
                 await _announce_joined(services, leased, outcome.trace_id)
             case StartedAttempt():
                 await run_attempt(services, outcome)
-            case EndedRun():
-                await announce_end(services, outcome)
-            case PausedRun():
-                await announce_pause(services, outcome)
+            case AlreadyEnded():
+                await announce_end(services, leased, outcome.run)
+            case AlreadyPaused():
+                await announce_pause(services, leased)
         failpoints.reach("orchestrator-before-ack")
         await received.delivery.ack()
 

@@ -16,6 +16,7 @@ from agentchat.contracts.ids import derive_reply_id
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.values import UnfinishedReply
 from agentchat.conversations.aggregate.busy_rules import find_interrupting
+from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.next_step import CallModel, conclude, decide_next_step
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from agentchat.conversations.errors import VersionConflict
@@ -24,7 +25,7 @@ from agentchat.directory.request_parameters import override_parameters
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.models.thinking import ask_for_thinking
 from agentchat.orchestrator.output.output_spec import OutputSpec
-from agentchat.orchestrator.request_stages import EndedRun, PausedRun, StartedAttempt
+from agentchat.orchestrator.request_stages import LeasedRequest, StartedAttempt
 from agentchat.orchestrator.run.channel import LeaseFence, TraceChannel, build_end_frame
 from agentchat.orchestrator.run.compact_history import Compactor
 from agentchat.orchestrator.run.endings import release_slot_and_lease
@@ -75,7 +76,7 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> None
     if run.pending:
         failpoints.reach("orchestrator-paused")
         log.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
-        await announce_pause(services, started.to_paused(attempt.channel))
+        await announce_pause(services, started, attempt.channel)
         return
     seconds = started.clock.seconds_since(run.requested_at)
     metrics.RUNS_ENDED.labels(state=run.state, code=run.code or "").inc()
@@ -88,7 +89,7 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> None
         tokens=run.usage.total,
         seconds=round(seconds, 3),
     )
-    await announce_end(services, started.to_ended(run, attempt.channel))
+    await announce_end(services, started, run, attempt.channel)
 
 
 class RunAttempt:
@@ -296,23 +297,30 @@ async def run_turn(
         await log.append(end)
 
 
-async def announce_end(services: WorkerServices, ended: EndedRun) -> None:
+async def announce_end(
+    services: WorkerServices, leased: LeasedRequest, run: Run, channel: TraceChannel | None = None
+) -> None:
     """Release what is held for a run that has ended in the log, then publish its end.
 
-    As the last frame of its attempt, or again after a redelivery.
+    As the last frame of its attempt, whose `channel` it is, or again after a redelivery.
     """
-    await release_slot_and_lease(services, ended, ended=True)
+    await release_slot_and_lease(services, leased, ended=True)
     failpoints.reach("orchestrator-before-completed")
-    if ended.channel is not None:
-        await ended.channel.send(build_end_frame(ended.run))
-    else:
-        await services.bus.traces.publish_frame(ended.trace_id, build_end_frame(ended.run))
+    await _publish_last(services, leased.trace_id, build_end_frame(run), channel)
 
 
-async def announce_pause(services: WorkerServices, paused: PausedRun) -> None:
+async def announce_pause(
+    services: WorkerServices, leased: LeasedRequest, channel: TraceChannel | None = None
+) -> None:
     """Release what is held for a run that waits for an approval, then publish that."""
-    await release_slot_and_lease(services, paused)
-    if paused.channel is not None:
-        await paused.channel.send(frames.Paused(seq=0, attempt=0))
+    await release_slot_and_lease(services, leased)
+    await _publish_last(services, leased.trace_id, frames.Paused(seq=0, attempt=0), channel)
+
+
+async def _publish_last(
+    services: WorkerServices, trace_id: str, frame: frames.Frame, channel: TraceChannel | None
+) -> None:
+    if channel is not None:
+        await channel.send(frame)
     else:
-        await services.bus.traces.publish_frame(paused.trace_id, frames.Paused(seq=0, attempt=0))
+        await services.bus.traces.publish_frame(trace_id, frame)

@@ -15,7 +15,7 @@ from agentchat.conversations.errors import VersionConflict
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.prompt_variables import list_missing_variables
 from agentchat.orchestrator.agent_loader import build_agent_facts
-from agentchat.orchestrator.request_stages import EndedRun, LeasedRequest, PausedRun, StartedAttempt
+from agentchat.orchestrator.request_stages import LeasedRequest, StartedAttempt
 from agentchat.orchestrator.run.endings import CANCELLED, publish_end, read_streamed_text
 from agentchat.orchestrator.run.interrupted_text import read_sent_output
 from agentchat.orchestrator.run.run_log import get_run
@@ -27,6 +27,9 @@ from agentchat.runtime import failpoints
 _NO_AGENT = "The agent does not exist."
 _MISSING = "context: The agent needs values for: {}."
 
+Outcome = StartedAttempt | turn.AlreadyEnded | turn.AlreadyPaused | turn.AlreadyJoined | turn.Rejected
+"""The outcome of a request that need not wait."""
+
 
 async def decide_request(
     services: WorkerServices,
@@ -35,7 +38,7 @@ async def decide_request(
     *,
     first_in_line: bool,
     waited: bool = False,
-) -> StartedAttempt | EndedRun | PausedRun | turn.Rejected | turn.AlreadyJoined | turn.MustWait | NoSlot:
+) -> Outcome | turn.MustWait | NoSlot:
     """Decide what a request leads to, append the events of the decision, and act on them.
 
     `waited`: the request is in line, its caller was told so, and it holds none of its account's slots. If
@@ -74,21 +77,19 @@ async def _decide_without_append(
     *,
     first_in_line: bool,
     waited: bool,
-) -> EndedRun | PausedRun | turn.Rejected | turn.AlreadyJoined | turn.MustWait | NoSlot | None:
+) -> Outcome | turn.MustWait | NoSlot | None:
     """Return the outcome if nothing is to be appended, which includes a missing slot, else None.
 
     Raises:
         NoSlotYet, DatabaseUnavailable
     """
     match opening:
-        case turn.Rejected() | turn.AlreadyJoined() | turn.MustWait():
+        case turn.Rejected() | turn.AlreadyJoined() | turn.AlreadyEnded() | turn.AlreadyPaused():
+            return opening
+        case turn.MustWait():
             return opening
         case turn.ReceiveMessage() if not waited:
             return turn.MustWait(opening.trace_id, for_save=True)  # once it has a place in line
-        case turn.AlreadyEnded():
-            return leased.to_ended(opening.run)
-        case turn.AlreadyPaused():
-            return leased.to_paused()
         case turn.StartRun() | turn.SupersedeRun() if not first_in_line:
             return turn.MustWait(trace_id="")  # for earlier requests, not for a run
         case turn.StartRun() | turn.SupersedeRun():
@@ -118,10 +119,10 @@ async def _enter_result(
     opening: turn.Opening,
     appended: Conversation,
     agent: AgentConfig | None,
-) -> StartedAttempt | EndedRun:
+) -> StartedAttempt | turn.AlreadyEnded:
     """Register the attempt that the append started, or return the run that it ended."""
     if isinstance(opening, turn.GiveUpRun):
-        return leased.to_ended(get_run(appended, leased.trace_id))
+        return turn.AlreadyEnded(run=get_run(appended, leased.trace_id))
     if isinstance(opening, turn.SupersedeRun):
         superseded = get_run(appended, opening.trace_id)
         await publish_end(services, leased.request.account_id, superseded)

@@ -11,7 +11,6 @@ from agentchat.conversations.aggregate.run_ends import fail
 from agentchat.conversations.aggregate.turn import NOT_FOUND, AlreadyEnded, Rejected
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
-from agentchat.orchestrator import request_stages as stages
 from agentchat.orchestrator.request_stages import LeasedRequest
 from agentchat.orchestrator.run.run_log import get_run
 from agentchat.orchestrator.services import WorkerServices
@@ -24,7 +23,7 @@ _UNKNOWN_DELIVERIES = 45
 
 async def decide_unreadable(
     services: WorkerServices, leased: LeasedRequest, error: UnreadableEvent
-) -> stages.EndedRun | Rejected:
+) -> AlreadyEnded | Rejected:
     """End the run of a request whose conversation could not be read, or refuse the request.
 
     Raises:
@@ -35,8 +34,7 @@ async def decide_unreadable(
     if leased.delivery.attempt < most:
         raise error
     logs.get_logger("unreadable").error("conversation_unreadable", topic=error.topic, reason=error.reason)
-    outcome = await end_unreadable_run(services, leased.request, leased.clock.now())
-    return leased.to_ended(outcome.run) if isinstance(outcome, AlreadyEnded) else outcome
+    return await end_unreadable_run(services, leased.request, leased.clock.now())
 
 
 async def end_unreadable_run(

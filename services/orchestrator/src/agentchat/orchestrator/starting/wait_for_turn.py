@@ -14,14 +14,14 @@ from agentchat.contracts.messages import CancelRequested
 from agentchat.contracts.timings import LINE_SECONDS
 from agentchat.conversations.aggregate.busy_rules import find_interrupting, find_receiver
 from agentchat.conversations.aggregate.conversation import Conversation, Run
-from agentchat.conversations.aggregate.turn import AlreadyJoined, MustWait, Rejected
+from agentchat.conversations.aggregate.turn import MustWait, Rejected
 from agentchat.conversations.errors import UnreadableEvent, WaitingLineFull
 from agentchat.conversations.leases.waiting_line import LOOK_SECONDS
-from agentchat.orchestrator.request_stages import EndedRun, LeasedRequest, PausedRun, StartedAttempt
+from agentchat.orchestrator.request_stages import LeasedRequest
 from agentchat.orchestrator.run.endings import CANCELLED
 from agentchat.orchestrator.run.interruption import Interrupted
 from agentchat.orchestrator.services import WorkerServices
-from agentchat.orchestrator.starting.decide_request import decide_request
+from agentchat.orchestrator.starting.decide_request import Outcome, decide_request
 from agentchat.orchestrator.starting.run_slots import NoSlot, release_slot
 from agentchat.orchestrator.starting.unreadable_conversation import decide_unreadable
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -33,9 +33,7 @@ _FULL = "Too many messages are waiting for this conversation or others of the ac
 _NO_SLOT = "The account's concurrent runs were all in use when the message's turn came."
 
 
-async def start_in_turn(
-    services: WorkerServices, leased: LeasedRequest
-) -> StartedAttempt | EndedRun | PausedRun | AlreadyJoined | Rejected:
+async def start_in_turn(services: WorkerServices, leased: LeasedRequest) -> Outcome:
     """Append the run's first events, after waiting for the request's turn if the conversation is busy.
 
     Raises:
@@ -58,9 +56,7 @@ async def start_in_turn(
     return outcome
 
 
-async def wait_for_turn(
-    services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot
-) -> StartedAttempt | EndedRun | PausedRun | AlreadyJoined | Rejected:
+async def wait_for_turn(services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot) -> Outcome:
     """Join the line, publish `Queued`, and wait without a slot until the request's turn is decided.
 
     If this raises, the request is put back and its place in line is kept for the next delivery.
@@ -97,9 +93,7 @@ async def leave_line(services: WorkerServices, leased: LeasedRequest) -> None:
         await services.line.leave(leased.trace_id)
 
 
-async def _decide_at_turn(
-    services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot
-) -> StartedAttempt | EndedRun | PausedRun | AlreadyJoined | Rejected:
+async def _decide_at_turn(services: WorkerServices, leased: LeasedRequest, why: MustWait | NoSlot) -> Outcome:
     try:
         while conversation := await leased.interruption.run_unless_interrupted(
             partial(_wait_for_next_decision, services, leased, why)
