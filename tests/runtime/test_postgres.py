@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from agentchat.runtime import migrations
+from agentchat.runtime import migrations, postgres
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acquire_connection, open_pool, ping
+from tests.blocking import until_blocked_by
 from tests.support.proxy import Proxy, run_proxy
 
 
@@ -88,6 +89,30 @@ async def test_a_cancelled_caller_does_not_wait_for_a_frozen_postgres(database_u
         assert done
         await proxy.set_mode("pass")
         await wait_until_it_answers(pool, 30)
+
+
+async def test_a_cancelled_callers_statement_ends_and_its_connection_stays(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_CANCEL_SECONDS", 20.0)
+
+    async def call() -> None:
+        async with acquire_connection(pool) as conn:
+            await conn.execute("SELECT pg_advisory_xact_lock(7)")
+
+    async with open_pool(database_url, role=None, max_size=1) as pool:
+        async with acquire_connection(pool) as conn:
+            backend = conn.info.backend_pid
+        async with await psycopg.AsyncConnection.connect(database_url) as holder:
+            await holder.execute("SELECT pg_advisory_xact_lock(7)")
+            caller = asyncio.create_task(call())
+            await until_blocked_by(holder)
+            caller.cancel()
+            await holder.rollback()
+        await asyncio.wait([caller])
+        assert caller.cancelled()
+        async with acquire_connection(pool) as conn:
+            assert conn.info.backend_pid == backend
 
 
 async def test_connections_that_the_server_closed_are_not_handed_out(database_url: str) -> None:
