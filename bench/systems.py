@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import LiteralString
 
-from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.agent_versions import create_agent
 from agentchat.contracts.events import ConversationSeeded, ConversationStarted
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import ShownMessage
@@ -14,7 +14,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_validation import AgentDraft
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.ops import demo, folder_secrets, process_record
 from agentchat.ops.folder_secrets import Secrets
 from agentchat.ops.run_folder import RunFolder

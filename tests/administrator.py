@@ -10,7 +10,7 @@ from agentchat.administration.admin_values import NewPlan, PlanChanges
 from agentchat.contracts.admin_errors import Conflict
 from agentchat.directory.api_keys import Callers, ResolvedCaller
 from agentchat.directory.plans import Plan
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Pool
 
 SEALER = Sealer(b"k" * 32)

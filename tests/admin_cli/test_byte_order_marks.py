@@ -8,7 +8,7 @@ from typing import Annotated
 
 import pytest
 
-from agentchat.contracts.text import convert_to_utf8
+from agentchat.contracts.text_checks import convert_to_utf8
 from agentchat.contracts.values import Usage
 from agentchat.evals.suite import parse_settings, read_lines
 from agentchat.evals.suite import read_file as read_suite_file

@@ -4,7 +4,7 @@ import pytest
 
 from agentchat.administration import Admin, admin_accounts
 from agentchat.administration.admin_values import Account, NewAccount
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Pool
 
 SEALER = Sealer(b"k" * 32)

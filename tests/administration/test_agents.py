@@ -43,7 +43,7 @@ from agentchat.directory.agent_config import (
     use_fallback,
 )
 from agentchat.directory.agent_validation import AgentChanges
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.net_guard import Guard
 from agentchat.runtime.postgres import Pool
 from agentchat.tool_runner.servers.agent_servers import AgentServers

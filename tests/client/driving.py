@@ -15,7 +15,7 @@ from agentchat.client import (
     Event,
     File,
 )
-from agentchat.client.transcript import Transcript
+from agentchat.client.stream_reader import Transcript
 
 KEY = "sk-ac-never-to-be-shown"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentchat.client import stream_events
-from agentchat.client.transcript import LineReader
+from agentchat.client.stream_reader import LineReader
 
 
 def read(*pieces: bytes) -> list[bytes]:

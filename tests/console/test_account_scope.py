@@ -21,7 +21,7 @@ from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.directory_lists import list_changes
 from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.event_store.event_log import open_log
-from agentchat.directory.secrets import build_sealer
+from agentchat.directory.secret_encryption import build_sealer
 from agentchat.runtime.postgres import Pool
 from tests.console.test_roles import GUARDED, Visitor, list_handlers
 from tests.conversations.read_models import Storage

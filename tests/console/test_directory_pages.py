@@ -16,7 +16,7 @@ from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.projections.runs_table import UsageLine
 from agentchat.directory.display_names import AgentOption
-from agentchat.directory.secrets import build_sealer
+from agentchat.directory.secret_encryption import build_sealer
 from agentchat.runtime.postgres import Connection, open_pool
 from agentchat.webhooks import endpoints
 from tests.console.pages import Browser, extract_form, extract_text

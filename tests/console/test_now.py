@@ -12,7 +12,7 @@ from agentchat.console.live.metrics_history import build_point
 from agentchat.console.live.metrics_scraper import Scrape
 from agentchat.console.pages.now.now_board import build_charts
 from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, build_row
-from agentchat.console.shared.event_source import encode_event
+from agentchat.console.shared.sse_parts import encode_event
 from agentchat.contracts import frames
 from agentchat.contracts.values import Usage
 from agentchat.conversations.queries.current_activity import OpenRun, open_runs

@@ -12,7 +12,7 @@ from agentchat.console.shared.oidc import OidcProvider
 from agentchat.console.shared.sessions import GRACE_SECONDS, Sessions
 from agentchat.console.shared.sessions import Person as SignedIn
 from agentchat.console.sign_in_settings import SignInSettings
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Pool
 from tests.console.embedded import run_console
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, name_provider

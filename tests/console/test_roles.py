@@ -20,7 +20,7 @@ from agentchat.console.shared.sessions import Person, Sessions
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.event_store.event_log import open_log
-from agentchat.directory.secrets import build_sealer
+from agentchat.directory.secret_encryption import build_sealer
 from agentchat.runtime.postgres import Pool
 from tests.console.embedded import TOKEN, URL
 from tests.console.pages import extract_text

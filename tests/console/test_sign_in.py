@@ -13,7 +13,7 @@ from agentchat.console.shared.sessions import Person, Sessions
 from agentchat.console.shared.sign_in import keep_local_path
 from agentchat.console.shared.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInLimit
 from agentchat.console.sign_in_settings import SignInSettings
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Pool
 from tests.administrator import administrator
 from tests.console.embedded import GUARDED, TOKEN, run_console

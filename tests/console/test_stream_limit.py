@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import anyio
 
 from agentchat.console.live.stream_limit import OpenStreams
-from agentchat.console.shared.event_source import stream_events
+from agentchat.console.shared.sse_parts import stream_events
 from tests.console.pages import Browser, extract_text
 
 

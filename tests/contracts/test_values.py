@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentchat.contracts import errors, ids, subjects
-from agentchat.contracts.text import clean_json, clean_text, escape_controls, has_controls, is_storable
+from agentchat.contracts.text_checks import clean_json, clean_text, escape_controls, has_controls, is_storable
 from agentchat.contracts.values import Usage
 
 

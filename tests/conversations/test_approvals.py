@@ -20,7 +20,7 @@ from agentchat.conversations.aggregate.approval_rules import (
 )
 from agentchat.conversations.aggregate.canonical_stream import build_last_update
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
-from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.model_messages import build_prompt
 from agentchat.conversations.aggregate.next_step import (
     CallModel,
     RequestApproval,

@@ -19,7 +19,7 @@ from agentchat.conversations.aggregate.attached_files import (
 )
 from agentchat.conversations.aggregate.compaction_rules import plan_compaction
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.model_messages import build_prompt
 from agentchat.conversations.aggregate.rebuild_request import rebuild_request
 from tests.conversations.given import (
     AT,

@@ -5,7 +5,7 @@ import pytest
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.busy_rules import place_messages
 from agentchat.conversations.aggregate.conversation import evolve_all
-from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.model_messages import build_prompt
 from agentchat.conversations.aggregate.run_ends import cancel
 from tests.conversations.given import (
     AT,

@@ -17,7 +17,7 @@ from agentchat.conversations.aggregate.compaction_rules import (
 )
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.forking import fork
-from agentchat.conversations.aggregate.history import build_prompt, build_summary_prompt
+from agentchat.conversations.aggregate.model_messages import build_prompt, build_summary_prompt
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -35,7 +35,7 @@ from tests.conversations.given import (
     turn,
     use,
 )
-from tests.conversations.test_history import build_conversations
+from tests.conversations.test_model_messages import build_conversations
 
 _ENOUGH = 12
 """Tokens: each reply of `turn` takes 15."""

@@ -24,8 +24,8 @@ from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.projections.read_models import PROJECTIONS
 from agentchat.conversations.queries.find_approvals import find_approval
 from agentchat.conversations.queries.find_by_history import find_continued
-from agentchat.conversations.queries.find_run import find_run, load_run
-from agentchat.conversations.queries.threads import find_thread, list_messages, load_summary
+from agentchat.conversations.queries.find_by_trace import find_run, load_run
+from agentchat.conversations.queries.read_thread import find_thread, list_messages, load_summary
 from agentchat.conversations.queries.unlisted_conversations import list_unlisted
 from agentchat.runtime.postgres import Pool
 from tests.administrator import administrator

@@ -6,7 +6,7 @@ from agentchat.contracts import events, ids
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.find_run import find_run, load_run
+from agentchat.conversations.queries.find_by_trace import find_run, load_run
 from agentchat.runtime.postgres import Pool, acquire_connection, act_as, open_pool
 from tests.conversations.given import (
     ACCOUNT,

@@ -10,9 +10,9 @@ from agentchat.contracts import events
 from agentchat.contracts.messages import ForkAnswered, ForkConversation
 from agentchat.conversations.aggregate import forking
 from agentchat.conversations.aggregate.conversation import Conversation, ForkedFrom, fold
-from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.model_messages import build_prompt
 from agentchat.conversations.event_store import mapper
-from agentchat.conversations.queries import threads
+from agentchat.conversations.queries import read_thread
 from agentchat.conversations.queries.conversation_filters import (
     ConversationFilter,
     list_account_conversations,
@@ -242,7 +242,7 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage)
     for table in ("runs", "tools"):
         found = await storage.rows(f"SELECT DISTINCT conversation_id FROM {table}")
         assert found in ([], [(SOURCE,)])
-    summary = await threads.load_summary(storage.pool, FORK, fork.version)
+    summary = await read_thread.load_summary(storage.pool, FORK, fork.version)
     assert summary is not None
     assert summary.forked is not None
     assert (summary.forked.source_id, summary.count) == (SOURCE, 5)
@@ -251,7 +251,7 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage)
     await storage.follow()
     again = await storage.store.load(FORK)
     assert again.runs == fork.runs
-    page = await threads.list_messages(
+    page = await read_thread.list_messages(
         storage.pool, FORK, after=0, until=again.version, limit=9, max_bytes=10**6
     )
     assert [each.message.content for each in page.messages] == list_texts(PAST)

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
-from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
+from agentchat.conversations.aggregate.model_messages import HistoryCache, Prompt, build_prompt
 from tests.conversations.given import begin, build_run_failed, build_thread, build_user_message, trace, turn
-from tests.conversations.test_history import build_conversations
+from tests.conversations.test_model_messages import build_conversations
 
 _Shown = tuple[list[dict[str, Any]], int, int, int]
 _ways = st.tuples(st.booleans(), st.sampled_from(["anthropic", "openai"]))

@@ -20,7 +20,7 @@ from agentchat.conversations.queries.conversation_filters import (
     ConversationFilter,
     list_account_conversations,
 )
-from agentchat.conversations.queries.threads import load_summary
+from agentchat.conversations.queries.read_thread import load_summary
 from agentchat.gateway.api.conversation_rows import build_conversation_row
 from tests.conversations import read_models
 from tests.conversations.given import (

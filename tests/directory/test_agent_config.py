@@ -3,12 +3,12 @@ import pytest
 
 from agentchat.administration import Admin, admin_accounts
 from agentchat.administration.admin_values import NewAccount
-from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.agent_versions import change_agent, create_agent
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.directory.agent_config import McpServer, load_agent, load_provider_key
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Connection, Pool
 
 SEALER = Sealer(b"k" * 32)

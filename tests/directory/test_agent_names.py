@@ -4,10 +4,10 @@ import asyncio
 
 from agentchat.administration import Admin, admin_accounts
 from agentchat.administration.admin_values import NewAccount
-from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.agent_versions import change_agent, create_agent
 from agentchat.directory.agent_names import find_agent_id, find_named_agent, list_named_agents
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Connection, Pool
 
 SEALER = Sealer(b"k" * 32)

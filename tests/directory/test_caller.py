@@ -7,7 +7,7 @@ import pytest
 
 from agentchat.administration import Admin, admin_accounts, admin_keys, admin_plans
 from agentchat.administration.admin_values import AccountChanges, NewAccount, PlanChanges
-from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.agent_versions import change_agent, create_agent
 from agentchat.administration.key_values import KeyChanges, KeyRotation, NewKey
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.directory.agent_config import Retrieval
@@ -15,7 +15,7 @@ from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.api_keys import Callers, KeyUseRecorder
 from agentchat.directory.migrations import migrate
 from agentchat.directory.plans import Plan
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import plan_with, put_plan, resolve
 

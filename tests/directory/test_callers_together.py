@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from agentchat.administration import Admin, admin_keys
-from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.agent_versions import change_agent, create_agent
 from agentchat.administration.key_values import KeyRotation, NewKey
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.api_keys import Callers, ResolvedCaller
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import (
     CALL_SECONDS,
     Connection,

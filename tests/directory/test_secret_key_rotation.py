@@ -9,7 +9,7 @@ import pytest
 
 from agentchat.administration import Admin, admin_authorizations
 from agentchat.administration.admin_authorizations import AuthorizationBody
-from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.agent_versions import change_agent, create_agent
 from agentchat.administration.secret_key_rotation import reseal
 from agentchat.contracts.webhooks import IssuedEndpoint, NewEndpoint
 from agentchat.directory.agent_config import (
@@ -22,7 +22,7 @@ from agentchat.directory.agent_config import (
 )
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.run_secrets import load_run_secrets, save_run_secrets
-from agentchat.directory.secrets import Sealer, build_sealer, refuse_unknown_key
+from agentchat.directory.secret_encryption import Sealer, build_sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import (
     OAuthClient,
     PendingLink,

@@ -9,9 +9,9 @@ import msgspec
 from agentchat.contracts import events
 from agentchat.contracts.replay_messages import AskedTool
 from agentchat.directory.agent_config import AgentSettings
+from agentchat.evals.case_results import CaseOutcome, CaseResult
 from agentchat.evals.cases import Case, write_cases
 from agentchat.evals.compared_run import ComparedRun, RunFigures, RunOutput
-from agentchat.evals.results import CaseOutcome, CaseResult
 from agentchat.evals.suite import (
     SETTINGS,
     Suite,

@@ -19,7 +19,7 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.find_by_trace import load_run
 from agentchat.evals.cases import Case, encode_case, read_cases, write_cases
 from agentchat.evals.suite import read_suite
 from agentchat.runtime.postgres import Pool, open_pool

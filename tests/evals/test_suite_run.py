@@ -12,10 +12,10 @@ from agentchat.contracts import subjects, wire
 from agentchat.contracts.replay_messages import AskedTool, Divergence, WhatIf, WhatIfAnswered
 from agentchat.contracts.values import Usage
 from agentchat.evals.answer_cache import CACHE, AnsweringVersion
+from agentchat.evals.case_results import CaseResult
 from agentchat.evals.cases import Case
 from agentchat.evals.errors import UnfitSuite
 from agentchat.evals.replay_requests import Reruns
-from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import Suite
 from agentchat.evals.suite_run import SuiteRun
 from agentchat.runtime.prices import Price, Prices

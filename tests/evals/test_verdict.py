@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from agentchat.evals.case_results import CaseResult
 from agentchat.evals.reports import render_junit, render_markdown
-from agentchat.evals.results import CaseResult
 from agentchat.evals.statistics import Sample, compare_paired
 from agentchat.evals.suite import SuiteSettings, parse_settings
 from agentchat.evals.verdict import SuiteVerdict, decide_verdict

@@ -1,8 +1,8 @@
 """The agents that fuzzed messages go to: a few words at once, so that a run costs little."""
 
-from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.agent_versions import create_agent
 from agentchat.directory.agent_validation import AgentDraft
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.ops import demo, folder_secrets
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.fuzz.schemathesis_run import Target

@@ -15,7 +15,7 @@ import pytest
 from agentchat.administration import admin_accounts as directory
 from agentchat.administration import admin_keys
 from agentchat.administration.admin_values import NewAccount
-from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.agent_versions import create_agent
 from agentchat.administration.key_values import NewKey
 from agentchat.bus.bus import Bus
 from agentchat.directory.agent_validation import AgentDraft

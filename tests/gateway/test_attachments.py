@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.agent_versions import create_agent
 from agentchat.contracts import ids
 from agentchat.contracts.ownership import Owner
 from agentchat.directory.agent_validation import AgentDraft

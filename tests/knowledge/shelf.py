@@ -5,10 +5,10 @@ from typing import Any
 from agentchat.administration import admin_accounts, admin_knowledge
 from agentchat.administration.admin_values import NewAccount, NewKnowledgeBase
 from agentchat.knowledge.embedding.embedder import Embedder
-from agentchat.knowledge.importing.drafts import Draft
+from agentchat.knowledge.importing.document_drafts import Draft
 from agentchat.knowledge.importing.importer import Imported, Note, import_document
+from agentchat.knowledge.search.passage_search import search
 from agentchat.knowledge.search.passages import Passage
-from agentchat.knowledge.search.search import search
 from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.administrator import administrator
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentchat.knowledge.errors import Unreadable
-from agentchat.knowledge.importing.drafts import MOST_BYTES
+from agentchat.knowledge.importing.document_drafts import MOST_BYTES
 from agentchat.knowledge.importing.import_files import FoundFile, find_files, read_draft, read_piped
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentchat.knowledge.search.passage_search import fuse_rankings
 from agentchat.knowledge.search.passages import MOST_SNIPPET, build_snippet
-from agentchat.knowledge.search.search import fuse_rankings
 from agentchat.knowledge.search.search_words import SearchQuery, make_searchable, parse_question
 
 

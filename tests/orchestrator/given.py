@@ -13,7 +13,7 @@ from nats.aio.client import Client
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin_values import NewAccount
-from agentchat.administration.admin_versions import change_agent, create_agent, delete_agent
+from agentchat.administration.agent_versions import change_agent, create_agent, delete_agent
 from agentchat.bus.bus import Bus
 from agentchat.contracts import events, frames, subjects, wire
 from agentchat.contracts.ids import make_id
@@ -24,7 +24,7 @@ from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.orchestrator.services import DEFAULT, Timings
 from agentchat.orchestrator.settings import Settings
 from agentchat.orchestrator.worker import run_worker

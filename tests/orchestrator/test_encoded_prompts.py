@@ -7,7 +7,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from agentchat.conversations.aggregate.conversation import evolve, evolve_all
-from agentchat.conversations.aggregate.history import HistoryCache, build_prompt
+from agentchat.conversations.aggregate.model_messages import HistoryCache, build_prompt
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.anthropic.client import build_body, encode_body
 from tests.conversations.given import (
@@ -18,7 +18,7 @@ from tests.conversations.given import (
     trace,
     turn,
 )
-from tests.conversations.test_history import build_conversations
+from tests.conversations.test_model_messages import build_conversations
 
 _CONTROLS = (None, {"type": "ephemeral", "ttl": "1h"}, {"type": "off"})
 _wanted = st.tuples(

@@ -8,7 +8,7 @@ import pytest
 from agentchat.contracts import events, frames
 from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.leases.waiting_line import WaitingLine
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import acquire_connection
 from tests.conversations.given import trace, turn
 from tests.orchestrator.given import SECRET, Listener, World, format_time_ago

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentchat.contracts.text import is_line, is_storable
+from agentchat.contracts.text_checks import is_line, is_storable
 from agentchat.contracts.values import ToolSpec, Usage
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.anthropic.client import AnthropicModel

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from agentchat.contracts.text import is_line
+from agentchat.contracts.text_checks import is_line
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.anthropic.message_stream import AnthropicReply
 from agentchat.orchestrator.models.sse_reader import MAX_EVENT_BYTES, EventReader, StreamBroken

@@ -7,7 +7,7 @@ import pytest
 from agentchat.contracts import events, frames, wire
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.values import Usage
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from tests.bus.queue_state import wait_until_all_acknowledged
 from tests.orchestrator.given import SECRET, World
 from tests.orchestrator.scripted import break_off, fail_with, reply_with

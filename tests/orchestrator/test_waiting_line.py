@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from agentchat.contracts import frames
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_by_trace import find_run
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, is_holding, reply_with
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import evolve_all
-from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.model_messages import build_prompt
 from agentchat.conversations.aggregate.turn import MustWait, StartRun, open_turn
 from agentchat.gateway.runs.view import View
 from agentchat.orchestrator.inbox.inbox import Inbox, take_lease

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from agentchat.administration import Admin, admin_keys
-from agentchat.administration.admin_versions import change_agent
+from agentchat.administration.agent_versions import change_agent
 from agentchat.administration.key_values import KeyRotation
 from agentchat.directory.agent_config import AgentConfig, load_agent, load_provider_key
 from agentchat.directory.agent_validation import AgentChanges
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.ops import demo
 from agentchat.ops.demo import Demo
 from agentchat.ops.folder_secrets import Secrets

@@ -8,11 +8,11 @@ import pytest
 
 from agentchat.administration import Admin, admin_accounts, admin_keys
 from agentchat.administration.admin_values import NewAccount
-from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.agent_versions import create_agent
 from agentchat.administration.key_values import NewKey
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_validation import AgentDraft
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.ops import demo, folder_secrets
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.gateway.admin import AdminClient

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 from typer.testing import CliRunner
 
+from agentchat.evals.case_results import CaseResult
 from agentchat.evals.cases import Case, read_cases
-from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import read_suite
 from agentchat.ops.main import app
 from tests.harness import RunningStack

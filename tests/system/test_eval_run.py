@@ -8,7 +8,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from agentchat.evals.results import CaseResult
+from agentchat.evals.case_results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, read_lines
 from agentchat.evals.text_diff import diff_runs
 from agentchat.ops.errors import StackError

@@ -9,7 +9,7 @@ import msgspec
 
 from agentchat.contracts.values import Form
 from agentchat.conversations.aggregate.canonical_stream import render_answer
-from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.find_by_trace import load_run
 from agentchat.runtime.postgres import open_pool
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent

@@ -16,7 +16,7 @@ from agentchat.contracts.authorizations import (
     AuthorizeServer,
     FinishAuthorization,
 )
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.directory.tool_authorizations import ToolServerKey
 from agentchat.net_guard import Guard
 from agentchat.runtime.postgres import Pool, open_pool

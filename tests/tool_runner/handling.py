@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 
 from agentchat.bus.bus import Bus
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard, Resolver

@@ -15,7 +15,7 @@ import msgspec
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin_values import NewAccount
-from agentchat.administration.admin_versions import create_agent
+from agentchat.administration.agent_versions import create_agent
 from agentchat.bus.bus import Bus
 from agentchat.bus.commands import check_agent
 from agentchat.contracts.ids import make_id
@@ -29,7 +29,7 @@ from agentchat.contracts.tool_messages import (
 )
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_validation import AgentDraft
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.administrator import administrator
 from tests.support.service_process import START_SECONDS, ServiceProcess, start_service

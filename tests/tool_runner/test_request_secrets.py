@@ -6,7 +6,7 @@ import pytest
 
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.run_secrets import load_run_secrets, save_run_secrets
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Pool
 from tests.tool_runner.handling import Handling, handle_calls
 from tests.tool_runner.runner import SECRET_KEY, Agent, make_agent

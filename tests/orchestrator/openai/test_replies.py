@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentchat.contracts.text import is_line
+from agentchat.contracts.text_checks import is_line
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.models.streamed_reply import MAX_BLOCKS

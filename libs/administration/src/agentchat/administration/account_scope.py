@@ -13,7 +13,7 @@ from agentchat.administration.checked_input import parse_id
 from agentchat.contracts.admin_errors import Disallowed, NotFound
 from agentchat.contracts.ids import is_trace_id
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_by_trace import find_run
 
 KINDS = {
     "account_id": "account",

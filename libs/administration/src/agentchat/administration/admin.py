@@ -10,9 +10,9 @@ from agentchat.administration.audit_rows import record
 from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts.admin_errors import Conflict, Invalid, Unavailable
-from agentchat.directory.agent_calls import read_agent_name
+from agentchat.directory.agent_to_agent import read_agent_name
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.net_guard import AddressRefused, Guard
 from agentchat.net_guard.permitted_addresses import check_saved_url

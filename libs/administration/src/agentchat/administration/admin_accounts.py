@@ -5,14 +5,14 @@ import psycopg
 
 from agentchat.administration import admin_conversations, admin_plans, deletion_impact
 from agentchat.administration.admin import IS_IN_LIMIT, Admin
-from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name
 from agentchat.administration.admin_values import Account, AccountChanges, Deletion, NewAccount, Page
-from agentchat.administration.admin_versions import delete_agent
 from agentchat.administration.agent_rows import list_agents
+from agentchat.administration.agent_versions import delete_agent
 from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.knowledge_rows import delete_base
 from agentchat.administration.query_parameters import After, DryRun, Force, Limit
+from agentchat.administration.row_pages import fetch_page, find_row, normalize_name
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Use
 from agentchat.contracts.ids import make_id
 from agentchat.runtime.postgres import Connection

@@ -5,25 +5,13 @@ from collections.abc import Iterable
 
 from agentchat.administration import admin_accounts, admin_conversations, deletion_impact
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import build_page, count_rows, fetch_page
-from agentchat.administration.admin_values import (
-    Agent,
-    AgentVersion,
-    Deletion,
-    NewAgent,
-    Page,
-    Version,
-)
-from agentchat.administration.admin_versions import (
-    change_agent,
-    create_agent,
-    delete_agent,
-    restore_agent,
-)
+from agentchat.administration.admin_values import Agent, AgentVersion, Deletion, NewAgent, Page, Version
 from agentchat.administration.agent_rows import build_agent, find_agent, list_agents
+from agentchat.administration.agent_versions import change_agent, create_agent, delete_agent, restore_agent
 from agentchat.administration.checked_input import parse_number, validate
 from agentchat.administration.knowledge_rows import lock_base
 from agentchat.administration.query_parameters import After, DryRun, Force, Limit, OfAccount
+from agentchat.administration.row_pages import build_page, count_rows, fetch_page
 from agentchat.bus.commands import check_agent
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
 from agentchat.contracts.ids import is_uuid

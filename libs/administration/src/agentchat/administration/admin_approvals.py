@@ -5,7 +5,6 @@ from typing import get_args
 import msgspec
 
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import build_page
 from agentchat.administration.admin_values import Page
 from agentchat.administration.approval_details import (
     ApprovalDetails,
@@ -15,11 +14,12 @@ from agentchat.administration.approval_details import (
 )
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.query_parameters import After, Limit, OfAccount, OfConversation, OfStatus
+from agentchat.administration.row_pages import build_page
 from agentchat.bus.commands import decide_approval
 from agentchat.contracts import approval_bodies
 from agentchat.contracts.admin_errors import Disallowed, Invalid, NotFound, Unavailable
 from agentchat.contracts.messages import DecideApproval
-from agentchat.contracts.text import clean_json, clean_text
+from agentchat.contracts.text_checks import clean_json, clean_text
 from agentchat.contracts.values import ApprovalDecision, Decider
 from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval, list_approvals
 from agentchat.conversations.queries.find_tool import find_tool

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_page
 from agentchat.administration.admin_values import AuditRow, Page
 from agentchat.administration.checked_input import check_storable, parse_number
 from agentchat.administration.query_parameters import After, ByActor, Limit, OfKind, OfSubject
+from agentchat.administration.row_pages import fetch_page
 
 
 async def page(

@@ -6,11 +6,11 @@ import msgspec
 
 from agentchat.administration.admin import Admin, translate_errors
 from agentchat.administration.admin_mcp_servers import get_named_server
-from agentchat.administration.admin_rows import find_row
 from agentchat.administration.admin_values import Deletion
 from agentchat.administration.agent_rows import AgentRow, find_agent
 from agentchat.administration.checked_input import validate
 from agentchat.administration.query_parameters import DryRun
+from agentchat.administration.row_pages import find_row
 from agentchat.contracts import subjects
 from agentchat.contracts.admin_errors import Conflict, Invalid
 from agentchat.contracts.authorizations import AuthorizationLinked, AuthorizeServer, derive_callback

@@ -8,13 +8,13 @@ import msgspec
 
 from agentchat.administration import admin_agents
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import fetch_all
 from agentchat.administration.admin_values import Agent, Version
 from agentchat.administration.agent_rows import AgentRow, find_agent
 from agentchat.administration.audit_rows import record
 from agentchat.administration.canary_comparison import VersionVerdict, compare
 from agentchat.administration.checked_input import parse_time, validate
 from agentchat.administration.query_parameters import Against, Compared, RunsSince
+from agentchat.administration.row_pages import fetch_all
 from agentchat.contracts.admin_errors import Conflict, Invalid
 from agentchat.conversations.postgres_sessions import lift_time_limits, read_server_time
 from agentchat.conversations.queries.time_travel import log_time

@@ -5,7 +5,6 @@ import os
 from typing import TypedDict, Unpack
 
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import build_sorted_page, count_rows
 from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.checked_input import check_filters, check_storable, parse_id, parse_order
 from agentchat.administration.query_parameters import (
@@ -26,6 +25,7 @@ from agentchat.administration.query_parameters import (
     SortBy,
     Until,
 )
+from agentchat.administration.row_pages import build_sorted_page, count_rows
 from agentchat.bus.commands import erase_conversation
 from agentchat.contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from agentchat.conversations.erasures import UnfinishedErasure, list_unfinished_erasures
@@ -37,7 +37,7 @@ from agentchat.conversations.queries.conversation_search import (
     ConversationSearchResult,
     find_conversations,
 )
-from agentchat.conversations.queries.find_run import count_runs
+from agentchat.conversations.queries.find_by_trace import count_runs
 from agentchat.conversations.queries.search_query import parse_search
 
 _DELETIONS = 100

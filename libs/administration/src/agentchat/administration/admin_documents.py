@@ -4,7 +4,6 @@ import msgspec
 
 from agentchat.administration import admin_knowledge as bases
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import fetch_page, find_row
 from agentchat.administration.admin_values import (
     Deletion,
     Document,
@@ -16,11 +15,12 @@ from agentchat.administration.admin_values import (
 from agentchat.administration.checked_input import parse_id, parse_number, validate
 from agentchat.administration.knowledge_rows import delete_documents, find_base
 from agentchat.administration.query_parameters import After, DryRun, Limit
+from agentchat.administration.row_pages import fetch_page, find_row
 from agentchat.contracts.admin_errors import Use
 from agentchat.knowledge.documents import Chunk
 from agentchat.knowledge.embedding.vectors import check_usable
 from agentchat.knowledge.importing import importer
-from agentchat.knowledge.importing.drafts import Draft
+from agentchat.knowledge.importing.document_drafts import Draft
 from agentchat.runtime.postgres import Connection
 
 _LARGE_SECONDS = 120.0

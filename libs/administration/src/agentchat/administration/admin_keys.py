@@ -6,12 +6,12 @@ import psycopg
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_page, find_row, normalize_name
 from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
 from agentchat.administration.query_parameters import After, DryRun, Limit
+from agentchat.administration.row_pages import fetch_page, find_row, normalize_name
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.contracts.ids import make_id
 from agentchat.directory.api_keys import SCOPES, Scope, generate_api_key, get_last4, hash_key

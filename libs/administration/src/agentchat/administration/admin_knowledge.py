@@ -4,7 +4,6 @@ import psycopg
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import IS_IN_LIMIT, Admin, translate_errors
-from agentchat.administration.admin_rows import fetch_page, normalize_name
 from agentchat.administration.admin_values import (
     Deletion,
     KnowledgeBase,
@@ -12,19 +11,20 @@ from agentchat.administration.admin_values import (
     NewKnowledgeBase,
     Page,
 )
-from agentchat.administration.admin_versions import change_agent
 from agentchat.administration.agent_rows import AgentRow, list_agents_that_use
+from agentchat.administration.agent_versions import change_agent
 from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import validate
 from agentchat.administration.deletion_impact import NAMES
 from agentchat.administration.knowledge_rows import BASE, delete_base, find_base
 from agentchat.administration.query_parameters import After, DryRun, Force, Limit, OfAccount, Query, TopK
+from agentchat.administration.row_pages import fetch_page, normalize_name
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
 from agentchat.contracts.ids import make_id
 from agentchat.directory.agent_validation import AgentChanges
 from agentchat.knowledge.embedding.vectors import check_usable
+from agentchat.knowledge.search.passage_search import search as find_passages
 from agentchat.knowledge.search.passages import Passage
-from agentchat.knowledge.search.search import search as find_passages
 from agentchat.runtime.postgres import Connection
 
 _LARGE_SECONDS = 120.0

@@ -9,8 +9,8 @@ import msgspec
 
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_values import Deletion, ServerBody, ShownServer
-from agentchat.administration.admin_versions import Servers, change_servers
 from agentchat.administration.agent_rows import find_agent, list_shown_servers
+from agentchat.administration.agent_versions import Servers, change_servers
 from agentchat.administration.checked_input import validate
 from agentchat.administration.query_parameters import DryRun
 from agentchat.contracts.admin_errors import Invalid, NotFound

@@ -3,12 +3,12 @@
 import msgspec
 
 from agentchat.administration.admin import Admin
-from agentchat.administration.admin_rows import fetch_all, fetch_page, find_row
 from agentchat.administration.admin_values import Deletion, NewPlan, Page, PlanChanges
 from agentchat.administration.audit_rows import write
 from agentchat.administration.checked_input import check_storable, validate
 from agentchat.administration.deletion_impact import NAMES
 from agentchat.administration.query_parameters import After, DryRun, Limit
+from agentchat.administration.row_pages import fetch_all, fetch_page, find_row
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Use
 from agentchat.directory.plans import Plan
 from agentchat.runtime.postgres import Connection

@@ -3,7 +3,6 @@
 from typing import TypedDict, Unpack
 
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import build_sorted_page, count_rows
 from agentchat.administration.admin_values import Page
 from agentchat.administration.checked_input import WAITING, check_filters, parse_order
 from agentchat.administration.query_parameters import (
@@ -24,6 +23,7 @@ from agentchat.administration.query_parameters import (
     OfVersion,
     SortRunsBy,
 )
+from agentchat.administration.row_pages import build_sorted_page, count_rows
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.conversations.queries.find_runs import RUNS, RunFilter, RunRow, find_runs
 

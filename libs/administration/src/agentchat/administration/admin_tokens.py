@@ -8,10 +8,10 @@ import psycopg
 
 from agentchat.administration.admin import Admin
 from agentchat.administration.admin_accounts import find_account
-from agentchat.administration.admin_rows import fetch_page, find_row
 from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.checked_input import validate
 from agentchat.administration.query_parameters import After, DryRun, Limit
+from agentchat.administration.row_pages import fetch_page, find_row
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.directory.api_keys import get_last4, hash_key
 from agentchat.directory.named_tokens import ENVIRONMENT_ACTOR, ENVIRONMENT_TOKEN, generate_admin_token

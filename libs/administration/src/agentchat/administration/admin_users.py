@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 from agentchat.administration import admin_accounts
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import count_rows
 from agentchat.administration.admin_values import Deletion, Page
 from agentchat.administration.checked_input import parse_number
 from agentchat.administration.query_parameters import After, DryRun, Limit, OfUser, OrderOfUsers
+from agentchat.administration.row_pages import count_rows
 from agentchat.contracts.admin_errors import NotFound, Use
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.user_export import ExportLine, export_user

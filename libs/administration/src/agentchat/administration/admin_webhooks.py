@@ -8,10 +8,10 @@ from typing import Any, cast, get_args
 import msgspec
 
 from agentchat.administration.admin import Admin, translate_errors
-from agentchat.administration.admin_rows import build_page, count_rows
 from agentchat.administration.admin_values import Page
 from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.query_parameters import After, Limit, OfAccount, OfDelivery
+from agentchat.administration.row_pages import build_page, count_rows
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import (
     Delivery,

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from agentchat.administration.admin import IS_IN_LIMIT, Admin
-from agentchat.administration.admin_rows import fetch_all, find_row
 from agentchat.administration.admin_values import Agent, SecretHint, ShownFallback, ShownServer
 from agentchat.administration.checked_input import parse_id
+from agentchat.administration.row_pages import fetch_all, find_row
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.directory.agent_config import (
     AgentSettings,
@@ -19,7 +19,7 @@ from agentchat.directory.agent_config import (
     unseal_fallback_keys,
 )
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Connection
 
 _LONG_ENOUGH = 16  # characters of a secret, for its last four to give little away

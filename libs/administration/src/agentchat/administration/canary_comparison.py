@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from agentchat.administration.admin_rows import fetch_all
 from agentchat.administration.agent_rows import AgentRow
+from agentchat.administration.row_pages import fetch_all
 from agentchat.evals.statistics import (
     LEAST,
     Bounds,

@@ -1,9 +1,9 @@
 """Read and delete knowledge bases as they are stored."""
 
-from agentchat.administration.admin_rows import find_row
 from agentchat.administration.admin_values import KnowledgeBase
 from agentchat.administration.audit_rows import record
 from agentchat.administration.checked_input import parse_id
+from agentchat.administration.row_pages import find_row
 from agentchat.runtime.postgres import Connection
 
 _PORTION = 2000  # chunks that one statement deletes, so that it stays within its time

@@ -24,7 +24,7 @@ from agentchat.administration import (
     admin_users,
     admin_webhooks,
 )
-from agentchat.administration.route import Route, route
+from agentchat.administration.route_signature import Route, route
 from agentchat.directory.named_tokens import Role
 
 _ACCOUNT = "/accounts/{account_id}"

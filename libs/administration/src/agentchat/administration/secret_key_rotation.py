@@ -15,7 +15,7 @@ from agentchat.administration.audit_rows import record
 from agentchat.directory.agent_config import seal_owner
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.run_secrets import build_secrets_owner
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.directory.tool_authorizations import PENDING, SECRETS, ToolServerKey
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from agentchat.webhooks.endpoints import build_seal_owner as endpoint_owner

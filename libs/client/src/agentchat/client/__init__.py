@@ -4,7 +4,7 @@ Send messages, stream replies as typed events, read conversations back. Every fa
 The package depends on httpx and msgspec only, not on the service.
 """
 
-from agentchat.client.aio import AsyncAgentChat, AsyncChatStream
+from agentchat.client.async_client import AsyncAgentChat, AsyncChatStream
 from agentchat.client.client import AgentChat, ChatStream
 from agentchat.client.errors import (
     AgentChatError,

@@ -1,4 +1,4 @@
-"""Call the service from blocking code: run `agentchat.client.aio` without an event loop."""
+"""Call the service from blocking code: run `agentchat.client.async_client` without an event loop."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,11 +7,11 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from agentchat.client.aio import AsyncAgentChat
 from agentchat.client.api_calls import LIMITS
+from agentchat.client.async_client import AsyncAgentChat
 from agentchat.client.blocking import BlockingHttp, iterate, run
+from agentchat.client.call_sender import ReplyReader
 from agentchat.client.retries import Timeouts
-from agentchat.client.sending import ReplyReader
 from agentchat.client.stream_events import Event
 from agentchat.client.uploads import Files
 

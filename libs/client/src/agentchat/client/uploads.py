@@ -2,8 +2,8 @@
 
 from agentchat.client.api_calls import ApiCall, quote_segment
 from agentchat.client.blocking import run
+from agentchat.client.call_sender import CallSender
 from agentchat.client.models import File
-from agentchat.client.sending import CallSender
 
 
 class AsyncFiles:

@@ -20,7 +20,7 @@ from agentchat.directory.request_parameters import DEFAULT_NAMES, ParameterName
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 if TYPE_CHECKING:
-    from agentchat.directory.secrets import Sealer
+    from agentchat.directory.secret_encryption import Sealer
 
 MAX_NAME = 200
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]

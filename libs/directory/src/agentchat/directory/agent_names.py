@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agentchat.contracts.ids import is_uuid
-from agentchat.contracts.text import is_storable
+from agentchat.contracts.text_checks import is_storable
 from agentchat.directory.agent_config import MAX_NAME
 from agentchat.runtime.postgres import Pool, acquire_connection
 

@@ -10,9 +10,8 @@ from msgspec import UNSET, UnsetType
 
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.retention_rule import RetentionDays
-from agentchat.contracts.text import is_line
+from agentchat.contracts.text_checks import is_line
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
-from agentchat.directory.agent_calls import read_agent_name
 from agentchat.directory.agent_config import (
     AgentSettings,
     ApprovalSeconds,
@@ -31,6 +30,7 @@ from agentchat.directory.agent_config import (
     Retrieval,
     SystemPrompt,
 )
+from agentchat.directory.agent_to_agent import read_agent_name
 from agentchat.directory.approval_policy import ApprovalRules, find_policy_problem
 from agentchat.directory.compaction_settings import COMPACTING, Compaction
 from agentchat.directory.json_values import check_json, check_text

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.text import is_storable
+from agentchat.contracts.text_checks import is_storable
 
 _DEPTH = 32
 _LARGEST = 2.0**53

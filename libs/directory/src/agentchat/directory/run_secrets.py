@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 

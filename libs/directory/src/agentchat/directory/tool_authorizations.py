@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from agentchat.directory.agent_config import seal_owner
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 LOCKED_SECONDS = 20.0

@@ -22,7 +22,7 @@ from agentchat.evals.cases import MOST_BYTES, Case, encode_case
 from agentchat.evals.errors import DependsOnFiles, NotACase, SuiteError, ToolsNotListed
 from agentchat.evals.redaction_rules import RedactionRule
 from agentchat.evals.suite import SuiteAgent, parse_settings, render_settings
-from agentchat.knowledge.search.search import load_passages
+from agentchat.knowledge.search.passage_search import load_passages
 from agentchat.runtime.postgres import Pool
 
 

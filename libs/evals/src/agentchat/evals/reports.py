@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
+from agentchat.evals.case_results import CaseResult
 from agentchat.evals.compared_run import ComparedRun
-from agentchat.evals.results import CaseResult
 from agentchat.evals.text_diff import diff_runs
 from agentchat.evals.verdict import CaseChange, Comparison, SuiteVerdict
 

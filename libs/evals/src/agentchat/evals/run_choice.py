@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.model_calls import RecordedCall
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_by_trace import find_run
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
 from agentchat.evals.compared_run import MESSAGE_CHARACTERS, compute_recorded_cost, measure_seconds
 from agentchat.runtime.postgres import Pool

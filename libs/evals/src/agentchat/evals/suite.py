@@ -14,7 +14,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 import yaml
 
-from agentchat.contracts.text import convert_to_utf8
+from agentchat.contracts.text_checks import convert_to_utf8
 from agentchat.directory.agent_config import AgentSettings
 from agentchat.evals.errors import UnfitSuite
 from agentchat.evals.redaction_rules import DEFAULT_RULES, RedactionRule

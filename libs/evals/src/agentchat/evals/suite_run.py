@@ -24,12 +24,12 @@ from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.directory.agent_config import AgentSettings
 from agentchat.evals.answer_cache import AnswerCache, AnsweringVersion
+from agentchat.evals.case_results import COMPLETED, CaseOutcome, CaseResult
 from agentchat.evals.cases import Case
 from agentchat.evals.compared_run import ComparedRun, compare_run, get_recorded_figures, get_recorded_output
 from agentchat.evals.errors import UnfitSuite
 from agentchat.evals.evaluators import DEFAULTS, OWN, CaseInput, Phrases, RecordedRun
 from agentchat.evals.replay_requests import Reruns
-from agentchat.evals.results import COMPLETED, CaseOutcome, CaseResult
 from agentchat.evals.suite import CASES, SETTINGS, Suite
 from agentchat.runtime.prices import Prices
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from agentchat.contracts.text import format_count
-from agentchat.evals.results import CaseResult
+from agentchat.contracts.text_checks import format_count
+from agentchat.evals.case_results import CaseResult
 from agentchat.evals.statistics import LEAST, Difference, State, compare_paired, decide_states
 from agentchat.evals.suite import SuiteSettings
 

@@ -10,7 +10,7 @@ import msgspec
 from agentchat.contracts.files import MAX_FILE_BYTES, StoredFile
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.ownership import Owned, may_use
-from agentchat.contracts.text import shorten_line
+from agentchat.contracts.text_checks import shorten_line
 from agentchat.files.errors import FileGone, FilesUnavailable, FileTooLarge, QuotaExceeded
 from agentchat.files.file_removal import hold_content, remove_files
 from agentchat.files.media_types import inspect

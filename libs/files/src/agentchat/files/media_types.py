@@ -11,7 +11,7 @@ import zlib
 import imagesize
 
 from agentchat.contracts.files import IMAGE_TYPES
-from agentchat.contracts.text import convert_to_utf8
+from agentchat.contracts.text_checks import convert_to_utf8
 from agentchat.files.errors import UnsupportedFile
 
 PDF = "application/pdf"

@@ -26,7 +26,7 @@ from agentchat.client import (
     Sources,
     ToolCall,
 )
-from agentchat.contracts.text import convert_to_utf8, is_wide
+from agentchat.contracts.text_checks import convert_to_utf8, is_wide
 from agentchat.ops import demo_env
 from agentchat.ops.demo_env import get_variable
 from agentchat.ops.errors import SetupError, StackError

@@ -232,7 +232,7 @@ def _find_stack(folder: RunFolder, database_url: str | None) -> Environment | No
 
 async def _run_as_admin(work: Callable[["Admin"], Awaitable[T]], found: ServerAddresses, bus: Needs) -> T:
     from agentchat.administration import Admin
-    from agentchat.directory.secrets import build_sealer
+    from agentchat.directory.secret_encryption import build_sealer
     from agentchat.knowledge.embedding.configured_embedder import open_embedder
     from agentchat.knowledge.embedding.vectors import check_usable
     from agentchat.knowledge.settings import EmbedderSettings

@@ -28,7 +28,7 @@ PRELOADED = (
     "agentchat.model_demo.app:build",
     "agentchat.runtime.telemetry",
     "agentchat.runtime.worker",
-    "agentchat.directory.secrets:load_ciphers",
+    "agentchat.directory.secret_encryption:load_ciphers",
     "agentchat.net_guard.guarded_session:get_tls_context",
     "anyio._backends._asyncio",
     "encodings.idna",

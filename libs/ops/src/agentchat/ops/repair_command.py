@@ -12,7 +12,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.feed_stream import EventSelection
 from agentchat.contracts import events
 from agentchat.contracts.feed_event import FeedEvent
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.ops import connections, printing
 from agentchat.ops.errors import RefusedError

@@ -12,14 +12,14 @@ from msgspec import UNSET
 
 from agentchat.administration import Admin, admin_accounts, admin_agents, admin_keys, admin_knowledge
 from agentchat.administration.admin_values import NewAccount, NewKnowledgeBase
-from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.agent_versions import change_agent, create_agent
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.directory.agent_config import AgentConfig, McpServer, Retrieval, load_agent, load_provider_key
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft
 from agentchat.directory.api_keys import get_last4
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.knowledge.demo import KNOWLEDGE_BASE_ID, load_demo_documents
 from agentchat.knowledge.demo import NAME as BASE_NAME
 from agentchat.knowledge.embedding.embedder import Embedder

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 import msgspec
 import structlog
 
-from agentchat.contracts.text import escape_controls
+from agentchat.contracts.text_checks import escape_controls
 
 BoundLogger: TypeAlias = structlog.typing.FilteringBoundLogger
 

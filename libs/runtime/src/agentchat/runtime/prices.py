@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from agentchat.contracts.text import convert_to_utf8
+from agentchat.contracts.text_checks import convert_to_utf8
 from agentchat.contracts.values import Usage
 from agentchat.runtime.settings import SettingsError
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 
 import msgspec
 
-from agentchat.contracts.text import convert_to_utf8
+from agentchat.contracts.text_checks import convert_to_utf8
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -20,7 +20,7 @@ from agentchat.contracts.webhooks import (
     NewEndpoint,
     OwnedEndpoint,
 )
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.net_guard import Guard
 from agentchat.net_guard.permitted_addresses import check_saved_url
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection

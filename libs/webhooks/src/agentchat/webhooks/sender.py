@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from agentchat.contracts.webhooks import DeliveryStatus
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guarded_session import get_tls_context
 from agentchat.runtime import metrics

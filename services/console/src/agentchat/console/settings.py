@@ -8,7 +8,7 @@ import msgspec
 
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.contracts.webhooks import PORTS
-from agentchat.directory.secrets import Sealer, build_sealer
+from agentchat.directory.secret_encryption import Sealer, build_sealer
 from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard
 from agentchat.net_guard.ssrf_guard import build_guard

@@ -9,7 +9,7 @@ from agentchat.bus.bus import Bus
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.directory.api_keys import Callers
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.files.file_store import FileStore
 from agentchat.gateway.access.account_concurrency import AccountBounds
 from agentchat.gateway.access.quotas import FigureCache

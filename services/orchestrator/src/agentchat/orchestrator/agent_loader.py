@@ -4,7 +4,7 @@ from typing import Any
 
 from agentchat.contracts.values import AgentFacts
 from agentchat.directory.agent_config import AgentConfig, load_agent
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import Pool
 

@@ -13,7 +13,7 @@ from agentchat.contracts.timings import (
     TOOL_MOST_SECONDS,
     TOOL_SLACK_SECONDS,
 )
-from agentchat.conversations.aggregate.history import HistoryCache
+from agentchat.conversations.aggregate.model_messages import HistoryCache
 from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.leases.leases import Leases, LeaseTimings

@@ -14,7 +14,7 @@ from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.directory.agent_config import UNCHANGED
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
-from agentchat.directory.secrets import build_sealer, refuse_unknown_key
+from agentchat.directory.secret_encryption import build_sealer, refuse_unknown_key
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.knowledge.embedding.configured_embedder import open_embedder

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from agentchat.contracts.webhooks import PORTS
-from agentchat.directory.secrets import Sealer, build_sealer
+from agentchat.directory.secret_encryption import Sealer, build_sealer
 from agentchat.files.object_store import ObjectStore
 from agentchat.files.settings import FilesUrl
 from agentchat.net_guard import Guard

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agentchat.contracts.http import OAUTH_CALLBACK
-from agentchat.directory.secrets import Sealer, build_sealer
+from agentchat.directory.secret_encryption import Sealer, build_sealer
 from agentchat.files.object_store import ObjectStore
 from agentchat.files.settings import FilesUrl
 from agentchat.net_guard import Guard

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentchat.bus.bus import Bus
 from agentchat.contracts import subjects
 from agentchat.contracts.ids import make_id
-from agentchat.directory.secrets import Sealer, refuse_unknown_key
+from agentchat.directory.secret_encryption import Sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import LOCKED_SECONDS
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore

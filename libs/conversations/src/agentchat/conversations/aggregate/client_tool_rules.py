@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from agentchat.contracts import events
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.contracts.values import ClientToolResult, Decider
 from agentchat.conversations.aggregate.approval_rules import AlreadyDecided, DecisionEvents, DecisionRefused
 from agentchat.conversations.aggregate.conversation import Run

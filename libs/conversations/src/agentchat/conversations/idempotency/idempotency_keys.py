@@ -16,7 +16,7 @@ from psycopg import sql
 from agentchat.contracts.ownership import Owned, build_scope
 from agentchat.conversations.idempotency.claim_writer import Claims, NewClaim
 from agentchat.conversations.postgres_sessions import NOW
-from agentchat.conversations.queries.find_run import BEGUN, BEGUN_AT
+from agentchat.conversations.queries.find_by_trace import BEGUN, BEGUN_AT
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 KEPT_HOURS = 24

@@ -7,7 +7,7 @@ import msgspec
 import psycopg
 
 from agentchat.contracts import events
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.event_log import EntryPage, LogEntry
 from agentchat.conversations.projections.projection import LoggedFact, Projection

@@ -17,7 +17,7 @@ from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.postgres_sessions import read_server_time
-from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.find_by_trace import load_run
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool, acquire_connection
 

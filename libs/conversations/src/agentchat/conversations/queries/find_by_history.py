@@ -14,8 +14,8 @@ from agentchat.contracts import events, wire
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.find_run import load_run
-from agentchat.conversations.queries.threads import Thread, list_messages
+from agentchat.conversations.queries.find_by_trace import load_run
+from agentchat.conversations.queries.read_thread import Thread, list_messages
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _LOOKED_AT = 8

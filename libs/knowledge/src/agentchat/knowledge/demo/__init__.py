@@ -2,7 +2,7 @@
 
 from importlib import resources
 
-from agentchat.knowledge.importing.drafts import Draft
+from agentchat.knowledge.importing.document_drafts import Draft
 
 NAME = "Alder & Finch: help"
 KNOWLEDGE_BASE_ID = "019a0000-0000-7000-8000-000000000021"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from lxml import etree
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.knowledge.documents.sections import (
     Outline,
     Parsed,

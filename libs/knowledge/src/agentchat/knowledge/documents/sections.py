@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 
 MOST_HEADING = 120
 MOST_TITLE = 200

@@ -9,10 +9,10 @@ from typing import BinaryIO
 import msgspec
 import webencodings
 
-from agentchat.contracts.text import convert_to_utf8, is_wide
+from agentchat.contracts.text_checks import convert_to_utf8, is_wide
 from agentchat.knowledge.documents import Kind, tidy
 from agentchat.knowledge.errors import Unreadable
-from agentchat.knowledge.importing.drafts import FILE_KINDS, MOST_BYTES, Draft
+from agentchat.knowledge.importing.document_drafts import FILE_KINDS, MOST_BYTES, Draft
 
 KINDS: dict[str, Kind] = {
     ".md": "markdown",

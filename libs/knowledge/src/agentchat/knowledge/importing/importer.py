@@ -11,8 +11,8 @@ from agentchat.contracts.admin_errors import Invalid, NotFound
 from agentchat.knowledge.embedding import vectors
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.knowledge.errors import EmbedderUnavailable
-from agentchat.knowledge.importing import drafts
-from agentchat.knowledge.importing.drafts import ChunkRow, CutDocument, Draft
+from agentchat.knowledge.importing import document_drafts
+from agentchat.knowledge.importing.document_drafts import ChunkRow, CutDocument, Draft
 from agentchat.knowledge.reading import read_file
 from agentchat.knowledge.reading.file_errors import UnreadableFile
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
@@ -196,16 +196,16 @@ async def import_document(
 
     Raises Invalid, NotFound, DatabaseUnavailable; then nothing was changed.
     """
-    draft = drafts.check_draft(draft)
+    draft = document_drafts.check_draft(draft)
     async with acquire_connection(pool) as conn:
         base = await find_base(conn, account_id, knowledge_base_id)
-        own_id = drafts.derive_document_id(knowledge_base_id, draft.name)
+        own_id = document_drafts.derive_document_id(knowledge_base_id, draft.name)
         known = await find_known(conn, own_id)
-    if known is not None and known.digest == (await asyncio.to_thread(drafts.digest, draft)).hex():
+    if known is not None and known.digest == (await asyncio.to_thread(document_drafts.digest, draft)).hex():
         done = Imported(document_id=own_id, title=known.title, outcome="unchanged", chunks=known.chunks)
     else:
         draft = await read_text(draft)
-        document = await asyncio.to_thread(drafts.cut, knowledge_base_id, draft)
+        document = await asyncio.to_thread(document_drafts.cut, knowledge_base_id, draft)
         async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
             before = await replace_document(conn, base, document, note)
         outcome: Outcome = "added" if before is None else "changed"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentchat.contracts.text import convert_to_utf8
+from agentchat.contracts.text_checks import convert_to_utf8
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.ops.errors import SetupError
 

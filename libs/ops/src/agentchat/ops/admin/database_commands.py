@@ -11,7 +11,7 @@ from rich.progress import Progress, TaskID
 from agentchat.administration import Admin, admin_knowledge
 from agentchat.administration.secret_key_rotation import Resealed
 from agentchat.administration.secret_key_rotation import reseal as seal_again
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.knowledge.embedding import vectors
 from agentchat.ops import printing
 from agentchat.ops.admin.admin_client import find_api

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.knowledge.errors import Unreadable
 from agentchat.knowledge.importing import import_files, importer
 from agentchat.knowledge.importing.import_files import FoundFile

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from agentchat.administration import Admin, admin_agents
 from agentchat.administration.admin import translate_errors
 from agentchat.contracts.admin_errors import NotFound
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.conversations.projections.feedback_table import Rating
-from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_by_trace import find_run
 from agentchat.evals.case_reader import CaseReader, load_suite_agent
 from agentchat.evals.case_sampling import CandidateRuns, CaseFilter, draw_sample
 from agentchat.evals.cases import MOST, Case, merge_cases, read_cases, write_cases

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.evals import reports
-from agentchat.evals.results import CaseResult
+from agentchat.evals.case_results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, read_lines, write_file
 from agentchat.evals.verdict import Comparison, SuiteVerdict, decide_verdict
 from agentchat.ops import printing

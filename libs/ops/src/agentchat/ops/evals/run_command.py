@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from agentchat.administration import Admin, admin_accounts
 from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import NewAccount
-from agentchat.administration.admin_versions import create_agent
-from agentchat.contracts.text import format_count
+from agentchat.administration.agent_versions import create_agent
+from agentchat.contracts.text_checks import format_count
 from agentchat.directory.agent_validation import AgentDraft
 from agentchat.evals.answer_cache import AnsweringVersion
 from agentchat.evals.case_reader import load_suite_agent
+from agentchat.evals.case_results import CaseResult
 from agentchat.evals.cases import read_cases
 from agentchat.evals.replay_requests import Reruns
-from agentchat.evals.results import CaseResult
 from agentchat.evals.suite import RESULTS, Suite, SuiteAgent, replace_file
 from agentchat.evals.suite_run import SuiteRun
 from agentchat.ops import connections, printing

@@ -1,6 +1,6 @@
 """Implement `agentchat eval sync`: remove cases whose conversations were deleted."""
 
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.evals.cases import read_cases, write_cases
 from agentchat.ops import printing

@@ -9,10 +9,10 @@ import typer
 from agentchat.administration import admin_accounts
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.ids import is_uuid
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.conversations.conversation_export import ExportWriter, load_exportable_events
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries import find_run
+from agentchat.conversations.queries import find_by_trace
 from agentchat.ops import printing
 from agentchat.ops.connections import NoneSuchError, run_with_pool
 from agentchat.ops.errors import SetupError
@@ -84,13 +84,13 @@ async def _find_conversation_ids(
                 raise NoneSuchError(f"no such conversation: {shorten(each, 100)}")
         return _iterate(conversations)
     if account is None:
-        return find_run.iterate_conversation_ids(log)
+        return find_by_trace.iterate_conversation_ids(log)
     async with acquire_connection(pool) as conn:
         try:
             account = (await admin_accounts.find_account(conn, account)).id
         except NotFound:
             raise NoneSuchError(f"no such account: {shorten(account, 100)}") from None
-    return find_run.iterate_conversation_ids(log, account)
+    return find_by_trace.iterate_conversation_ids(log, account)
 
 
 async def _iterate(conversation_ids: Sequence[str]) -> AsyncIterator[str]:

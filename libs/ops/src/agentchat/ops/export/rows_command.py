@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from agentchat.contracts.ids import is_uuid
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.conversations.queries.analytics_views import RowFilter, View, list_columns, read_pages
 from agentchat.ops import printing
 from agentchat.ops.admin.arguments import parse_time_option

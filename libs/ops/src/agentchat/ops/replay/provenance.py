@@ -13,12 +13,12 @@ from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.contracts.values import Form, Role, RunWarning, Source, Usage
 from agentchat.conversations.aggregate.compaction_rules import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.aggregate.history import Message, build_round_messages
+from agentchat.conversations.aggregate.model_messages import Message, build_round_messages
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.conversations.event_store.event_log import Log, LogEntry
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.projections.messages_table import find_message
-from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_by_trace import find_run
 from agentchat.ops.connections import NoneSuchError
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from agentchat.contracts.events import ContextCompacted
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.contracts.values import Source, Usage
 from agentchat.conversations.aggregate.rounds import Call, CallApproval
 from agentchat.ops.printing import open_console

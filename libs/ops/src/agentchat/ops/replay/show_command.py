@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from agentchat.contracts.ids import is_trace_id, is_uuid
-from agentchat.contracts.text import escape_controls, format_count
+from agentchat.contracts.text_checks import escape_controls, format_count
 from agentchat.conversations.aggregate.canonical_stream import render_answer
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Round
 from agentchat.conversations.eventsourcing_application import PastConversation
-from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.find_by_trace import load_run
 from agentchat.conversations.queries.time_travel import parse_version_or_time
 from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson

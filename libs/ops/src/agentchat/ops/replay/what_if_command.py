@@ -14,7 +14,7 @@ from agentchat.administration import Admin, admin_agents
 from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import Agent
 from agentchat.contracts.admin_errors import Invalid, NotFound
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.sample_conversations import RunSelection
 from agentchat.evals.compared_run import ComparedRun, Summary, summarize

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import run_with_pool

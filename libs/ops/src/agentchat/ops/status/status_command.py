@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.conversations.queries.current_activity import FailedRuns
 from agentchat.ops import demo_env, printing, process_record
 from agentchat.ops.errors import NotRunningError

@@ -32,7 +32,7 @@ from agentchat.console.shared.rendering import render_page
 from agentchat.console.shared.schema_forms import BodyForm, RefusedForm, SchemaForm, parse_whole_number
 from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.contracts.values import ToolSpec
 from agentchat.directory.agent_config import McpServer
 

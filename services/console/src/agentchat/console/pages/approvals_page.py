@@ -26,7 +26,7 @@ from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts import approval_bodies
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.threads import SavedMessage, find_thread, list_messages
+from agentchat.conversations.queries.read_thread import SavedMessage, find_thread, list_messages
 from agentchat.directory.display_names import load_display_names
 
 _STATES = ("pending", "approved", "denied", "expired", "cancelled")

@@ -25,8 +25,8 @@ from agentchat.console.shared.access import AnyRequest, get_admin
 from agentchat.console.shared.audit_reads import record_read
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.error_pages import render_problem
-from agentchat.console.shared.event_source import render_part, stream_parts
 from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.sse_parts import render_part, stream_parts
 from agentchat.console.shared.streamed_run import follow_run
 from agentchat.console.shared.template_filters import format_version
 from agentchat.contracts.admin_errors import NotFound
@@ -35,8 +35,8 @@ from agentchat.contracts.ownership import Owner
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.find_run import find_run
-from agentchat.conversations.queries.threads import find_thread
+from agentchat.conversations.queries.find_by_trace import find_run
+from agentchat.conversations.queries.read_thread import find_thread
 from agentchat.files.errors import FilesError
 
 _LOOK_SECONDS = 2.0

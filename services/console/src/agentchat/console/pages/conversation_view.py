@@ -9,16 +9,16 @@ import msgspec
 from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
-from agentchat.conversations.aggregate.history import build_round_messages
+from agentchat.conversations.aggregate.model_messages import build_round_messages
 from agentchat.conversations.aggregate.rounds import extract_reasoning
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.event_log import Log, LogEntry, run_in_thread_if_large
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
-from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_by_trace import find_run
 from agentchat.conversations.queries.find_runs import RunFilter, find_runs
+from agentchat.conversations.queries.read_thread import find_thread
 from agentchat.conversations.queries.run_timeline import Timeline, TimelineBar, build_timeline
-from agentchat.conversations.queries.threads import find_thread
 from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.runtime.postgres import Pool
 

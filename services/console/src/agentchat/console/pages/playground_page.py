@@ -17,8 +17,8 @@ from agentchat.console.services import get_services
 from agentchat.console.shared.access import AnyRequest, get_admin
 from agentchat.console.shared.audit_reads import record_read
 from agentchat.console.shared.console_roles import Role
-from agentchat.console.shared.event_source import render_part, stream_parts
 from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.sse_parts import render_part, stream_parts
 from agentchat.console.shared.streamed_run import follow_run
 from agentchat.console.shared.template_filters import format_json
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
@@ -26,7 +26,7 @@ from agentchat.contracts.ids import is_uuid
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_by_trace import find_run
 
 
 class PlaygroundThread(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from agentchat.administration.admin_retention import Retention
 from agentchat.console.shared.access import AnyRequest
 from agentchat.console.shared.confirmation import Question, ask
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 
 
 async def ask_about_retention(

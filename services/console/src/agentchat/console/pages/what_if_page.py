@@ -22,14 +22,14 @@ from agentchat.console.services import get_services
 from agentchat.console.shared.access import AnyRequest, get_admin, get_session
 from agentchat.console.shared.audit_reads import record_read
 from agentchat.console.shared.console_roles import Role
-from agentchat.console.shared.event_source import render_part, stream_parts
 from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.sse_parts import render_part, stream_parts
 from agentchat.contracts.admin_errors import AdminError, Invalid, NotFound
 from agentchat.contracts.ids import is_uuid, make_id
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries import what_if_runs
-from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.find_by_trace import find_run
 from agentchat.conversations.queries.sample_conversations import RunSelection
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.conversations.queries.what_if_runs import WhatIfQuestion

@@ -14,7 +14,7 @@ from litestar.datastructures import FormMultiDict
 from agentchat.console.shared.access import AnyRequest
 from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import Use
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 
 _OWN = ("_csrf_token", "confirmed", "typed", "back", "about")
 

@@ -17,7 +17,7 @@ from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.directory import console_sessions
 from agentchat.directory.console_sessions import StoredSession
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 

@@ -10,7 +10,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import frames
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.find_by_trace import load_run
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.retry_loops import wait_for_event
 

@@ -10,7 +10,7 @@ import msgspec
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from agentchat.contracts.text import format_count
+from agentchat.contracts.text_checks import format_count
 from agentchat.conversations.queries.search_query import Snippet
 from agentchat.conversations.queries.sorted_list import RowCount
 

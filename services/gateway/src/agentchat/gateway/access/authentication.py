@@ -8,7 +8,7 @@ import re
 import msgspec
 from litestar.datastructures import Headers
 
-from agentchat.directory.agent_calls import open_token
+from agentchat.directory.agent_to_agent import open_token
 from agentchat.directory.api_keys import Caller, Scope, load_account_caller
 from agentchat.gateway.access.end_user import read_user_header, set_user
 from agentchat.gateway.http.refusals import Refusal

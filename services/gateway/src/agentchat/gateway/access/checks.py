@@ -17,8 +17,8 @@ from litestar.handlers.base import BaseRouteHandler
 from litestar.params import PathParameter
 
 from agentchat.contracts.ids import is_uuid
-from agentchat.directory.agent_calls import TOKEN_PREFIX
 from agentchat.directory.agent_names import find_agent_id
+from agentchat.directory.agent_to_agent import TOKEN_PREFIX
 from agentchat.directory.api_keys import Scope
 from agentchat.gateway.access.authentication import (
     authenticate,

@@ -17,7 +17,7 @@ from agentchat.administration import Admin
 from agentchat.administration.account_scope import check_named
 from agentchat.administration.admin_audit import record_read
 from agentchat.administration.admin_values import Deletion, Page, PutDocument
-from agentchat.administration.route import Parameter, Route
+from agentchat.administration.route_signature import Parameter, Route
 from agentchat.administration.routes import ROUTES
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import NotFound

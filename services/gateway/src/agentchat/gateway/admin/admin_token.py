@@ -7,7 +7,7 @@ import msgspec
 from litestar.handlers.base import BaseRouteHandler
 
 from agentchat.administration.account_scope import check_path
-from agentchat.administration.route import Route
+from agentchat.administration.route_signature import Route
 from agentchat.directory.named_tokens import ENVIRONMENT_TOKEN, Role, TokenHolder, find_holder
 from agentchat.gateway.access.checks import receive_data, to_request
 from agentchat.gateway.admin.admin_services import AdminAccess

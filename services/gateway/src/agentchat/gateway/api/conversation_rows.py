@@ -11,7 +11,7 @@ from agentchat.conversations.aggregate.conversation import ForkedFrom, Run
 from agentchat.conversations.projections.conversations_table import build_title
 from agentchat.conversations.queries.conversation_filters import ConversationRow
 from agentchat.conversations.queries.find_feedback import ReplyFeedback
-from agentchat.conversations.queries.threads import ThreadSummary
+from agentchat.conversations.queries.read_thread import ThreadSummary
 from agentchat.gateway.http.pagination import NextCursor
 
 

@@ -12,7 +12,7 @@ from litestar.params import PathParameter, QueryParameter
 
 from agentchat.contracts import ids
 from agentchat.contracts.ownership import may_use
-from agentchat.conversations.queries import threads
+from agentchat.conversations.queries import read_thread
 from agentchat.conversations.queries.conversation_filters import ConversationRow
 from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.conversations.queries.time_travel import WRONG_VERSION_OR_TIME, parse_version_or_time
@@ -81,7 +81,7 @@ async def list_messages(
     pool = request.services.pool
     thread = await find_thread_at(request, conversation_id, at)
     after: int | None = decode_position(cursor, _Version)
-    page = await threads.list_messages(
+    page = await read_thread.list_messages(
         pool, thread.conversation_id, after=after or 0, until=thread.until, limit=limit, max_bytes=PAGE_BYTES
     )
     if not page.messages and after is None:
@@ -91,7 +91,7 @@ async def list_messages(
     runs = {}
     if replies:
         until = page.messages[-1].version
-        runs = await threads.load_runs(pool, thread.conversation_id, after=after or 0, until=until)
+        runs = await read_thread.load_runs(pool, thread.conversation_id, after=after or 0, until=until)
     rows = tuple(
         build_message_row(
             thread.conversation_id,
@@ -125,13 +125,13 @@ async def find_thread_at(request: JsonRequest, conversation_id: str, at: str | N
         place = None if at is None else parse_version_or_time(at)
     except ValueError:
         raise build_field_refusal("at", f"This {WRONG_VERSION_OR_TIME}.") from None
-    thread = await threads.find_thread(pool, conversation_id)
+    thread = await read_thread.find_thread(pool, conversation_id)
     if thread is None or not may_use(request.auth, thread):
         raise build_conversation_not_found()
     if place is None:
         return ShownThread(conversation_id, thread.version)
     if not isinstance(place, int):
-        return ShownThread(conversation_id, await threads.find_version_at(pool, thread, place))
+        return ShownThread(conversation_id, await read_thread.find_version_at(pool, thread, place))
     if place > thread.version:
         raise build_field_refusal("at", f"The conversation is at version {thread.version}.")
     return ShownThread(conversation_id, place)
@@ -139,7 +139,7 @@ async def find_thread_at(request: JsonRequest, conversation_id: str, at: str | N
 
 async def show_conversation(pool: Pool, thread: ShownThread) -> Response[ConversationRow]:
     """Build the response that shows a conversation. Raises Refusal, DatabaseUnavailable."""
-    found = await threads.load_summary(pool, thread.conversation_id, thread.until)
+    found = await read_thread.load_summary(pool, thread.conversation_id, thread.until)
     if found is None:
         raise build_conversation_not_found()
     row = build_conversation_row(thread.conversation_id, found)

@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate.canonical_stream import (
     list_returned_calls,
 )
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.find_by_trace import load_run
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, make_run_not_found

@@ -13,14 +13,14 @@ from agentchat.contracts import ids
 from agentchat.contracts.feedback_bodies import FeedbackBody, StoredFeedback
 from agentchat.contracts.messages import GiveFeedback
 from agentchat.contracts.ownership import may_use
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.contracts.values import MAX_FEEDBACK, Decider
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.projections.messages_table import find_message
-from agentchat.conversations.queries import threads
+from agentchat.conversations.queries import read_thread
+from agentchat.conversations.queries.find_by_trace import find_run
 from agentchat.conversations.queries.find_feedback import find_feedback
-from agentchat.conversations.queries.find_run import find_run
 from agentchat.gateway.access.checks import may_read, may_write
 from agentchat.gateway.api.conversation_rows import build_feedback_row
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
@@ -169,7 +169,7 @@ async def _find_reply(request: JsonRequest, message_id: str) -> _Reply:
     """Find the caller's reply. Raises Refusal, with one message for every reason; DatabaseUnavailable."""
     pool, message_id = request.services.pool, message_id.lower()
     place = await _place(pool, message_id)
-    thread = None if place is None else await threads.find_thread(pool, place[0])
+    thread = None if place is None else await read_thread.find_thread(pool, place[0])
     if place is None or thread is None or not may_use(request.auth, thread):
         raise _make_not_found()
     conversation_id, trace_id = place

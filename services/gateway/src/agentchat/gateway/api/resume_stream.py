@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentchat.contracts import sse_encoder, stream_cursors
 from agentchat.contracts.timings import ACCEPT_SECONDS
 from agentchat.contracts.updates import Broken
-from agentchat.conversations.queries.find_run import FoundRun
+from agentchat.conversations.queries.find_by_trace import FoundRun
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.refusals import Refusal

@@ -19,7 +19,7 @@ from agentchat.conversations.queries.find_by_history import (
     compute_digests,
     find_place,
 )
-from agentchat.conversations.queries.threads import Thread, find_thread
+from agentchat.conversations.queries.read_thread import Thread, find_thread
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment, check_count
 from agentchat.gateway.http.refusals import build_field_refusal, check_size, replace_nul

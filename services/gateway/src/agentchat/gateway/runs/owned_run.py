@@ -7,7 +7,7 @@ from litestar.params import PathParameter
 from agentchat.contracts import ids
 from agentchat.contracts.ownership import may_use
 from agentchat.contracts.stream_cursors import Cursor
-from agentchat.conversations.queries.find_run import FoundRun, find_run
+from agentchat.conversations.queries.find_by_trace import FoundRun, find_run
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import JsonRequest

@@ -9,7 +9,7 @@ from agentchat.contracts import wire
 from agentchat.conversations.aggregate.approval_rules import list_needed_approvals
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.idempotency.idempotency_keys import Claim
-from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.find_by_trace import load_run
 from agentchat.gateway.access.authentication import check_scope
 from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.http.refusals import Refusal

@@ -13,8 +13,8 @@ from agentchat.mcp_demo.shop.bar_chart import draw_bars
 from agentchat.mcp_demo.shop.calendar import TODAY
 from agentchat.mcp_demo.shop.sales import Interval, Period, ProductSales
 from agentchat.mcp_demo.tools.category import Category
+from agentchat.mcp_demo.tools.results import CURRENCY, Json, pick, rate_availability, show_period, to_euros
 from agentchat.mcp_demo.tools.tool_parameters import DateFrom, DateTo, Limit, OfCategory
-from agentchat.mcp_demo.tools.views import CURRENCY, Json, pick, rate_availability, show_period, to_euros
 
 Metric = Literal["revenue", "units"]
 

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from agentchat.mcp_demo.shop import Shop, customers, support
 from agentchat.mcp_demo.tools.category import Category
+from agentchat.mcp_demo.tools.results import Json, as_json
 from agentchat.mcp_demo.tools.tool_parameters import CustomerId, OrderId, TicketId
-from agentchat.mcp_demo.tools.views import Json, as_json
 
 Message = Annotated[str, Field(min_length=1, max_length=4000, description="The text, up to 4000 characters.")]
 

@@ -12,8 +12,8 @@ from agentchat.mcp_demo.shop.customers import Address
 from agentchat.mcp_demo.shop.errors import build_missing_error, build_unknown_id_error
 from agentchat.mcp_demo.shop.orders import Order, Status
 from agentchat.mcp_demo.tools.category import Category
+from agentchat.mcp_demo.tools.results import CURRENCY, Json, as_json, pick, to_euros
 from agentchat.mcp_demo.tools.tool_parameters import CustomerId, Limit, OrderId
-from agentchat.mcp_demo.tools.views import CURRENCY, Json, as_json, pick, to_euros
 
 _COUNTRY = "Country, ISO 3166-1 alpha-2, capitals, such as AT."
 

@@ -7,8 +7,8 @@ from pydantic import Field
 from agentchat.mcp_demo.shop import Shop, catalogue
 from agentchat.mcp_demo.shop.catalogue import Activity
 from agentchat.mcp_demo.tools.category import Category
+from agentchat.mcp_demo.tools.results import Json, is_affordable, pick, show_card
 from agentchat.mcp_demo.tools.tool_parameters import InStockOnly, Limit, MaxPrice, OfCategory, ProductId
-from agentchat.mcp_demo.tools.views import Json, is_affordable, pick, show_card
 
 Sort = Literal["relevance", "price_low", "price_high", "rating"]
 

@@ -5,8 +5,8 @@ from collections import Counter
 from agentchat.mcp_demo.shop import Shop
 from agentchat.mcp_demo.shop.catalogue import Product
 from agentchat.mcp_demo.tools.category import Category
+from agentchat.mcp_demo.tools.results import Json, is_affordable, show_card
 from agentchat.mcp_demo.tools.tool_parameters import CustomerId, FewLimit, InStockOnly, MaxPrice, ProductId
-from agentchat.mcp_demo.tools.views import Json, is_affordable, show_card
 
 
 def add_tools(category: Category, shop: Shop) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.orchestrator.models.sse_reader import StreamBroken
 
 _HIGH_SURROGATES = ("\ud800", "\udbff")

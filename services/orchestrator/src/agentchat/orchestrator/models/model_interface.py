@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from agentchat.contracts.text import clean_text, shorten_line
+from agentchat.contracts.text_checks import clean_text, shorten_line
 from agentchat.contracts.values import ToolSpec, Usage
-from agentchat.conversations.aggregate.history import SettledMessages
+from agentchat.conversations.aggregate.model_messages import SettledMessages
 
 OnText = Callable[[str], Awaitable[None]]
 """Called with the next piece of a reply's text; the next call follows after it returns."""

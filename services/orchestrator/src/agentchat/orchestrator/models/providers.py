@@ -13,7 +13,7 @@ import msgspec
 
 from agentchat.directory.agent_config import AgentConfig, unseal_provider_key
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.net_guard import Guard
 from agentchat.orchestrator.models.model_interface import Credentials, ModelClient, ModelFailure
 from agentchat.orchestrator.models.provider_model import create_loop_budget

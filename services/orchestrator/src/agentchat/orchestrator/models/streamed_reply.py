@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 
 from agentchat.contracts.files import estimate_file_tokens
-from agentchat.contracts.text import clean_json, shorten_line
+from agentchat.contracts.text_checks import clean_json, shorten_line
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models.loose_json import TextJoiner, parse_finite, reject_constant, to_text
 from agentchat.orchestrator.models.model_interface import ModelCall, ModelFailure, ModelReply, OnText

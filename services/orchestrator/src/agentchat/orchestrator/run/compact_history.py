@@ -16,7 +16,7 @@ from agentchat.conversations.aggregate.compaction_rules import (
     plan_compaction,
     plan_smaller_prompt,
 )
-from agentchat.conversations.aggregate.history import build_summary_prompt
+from agentchat.conversations.aggregate.model_messages import build_summary_prompt
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.model_parameters import build_summary_parameters
 from agentchat.orchestrator.models import ModelFailure

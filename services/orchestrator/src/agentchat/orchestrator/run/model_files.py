@@ -20,7 +20,7 @@ from agentchat.conversations.aggregate.attached_files import (
     replace_files,
 )
 from agentchat.conversations.aggregate.conversation import Conversation, Run
-from agentchat.conversations.aggregate.history import Prompt
+from agentchat.conversations.aggregate.model_messages import Prompt
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.model_file_types import ModelInputs, find_model_inputs
 from agentchat.files.errors import FileGone, FilesUnavailable

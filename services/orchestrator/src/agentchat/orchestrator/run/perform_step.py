@@ -13,7 +13,7 @@ from agentchat.conversations.aggregate import next_step
 from agentchat.conversations.aggregate.approval_rules import ApprovalTerms, request_approval
 from agentchat.conversations.aggregate.compaction_rules import find_opening, find_run_index
 from agentchat.conversations.aggregate.conversation import Run, evolve_all
-from agentchat.conversations.aggregate.history import HistoryCache, Prompt, build_prompt
+from agentchat.conversations.aggregate.model_messages import HistoryCache, Prompt, build_prompt
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.prompt_variables import RenderedPrompt, render_prompt

@@ -7,8 +7,8 @@ from agentchat.contracts.values import Source
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.knowledge.errors import Disabled
+from agentchat.knowledge.search.passage_search import load_passages, search
 from agentchat.knowledge.search.passages import INSTRUCTION, Passage, render_documents
-from agentchat.knowledge.search.search import load_passages, search
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 

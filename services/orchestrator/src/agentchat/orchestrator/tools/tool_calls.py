@@ -16,7 +16,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import events, wire
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_SLACK_SECONDS
 from agentchat.contracts.tool_messages import InputRequest, ToolFinished, ToolRequested
 from agentchat.contracts.values import InputAsked, ToolSpec

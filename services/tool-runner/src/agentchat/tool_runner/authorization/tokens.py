@@ -9,7 +9,7 @@ import asyncio
 import msgspec
 
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.directory.tool_authorizations import (
     Authorization,
     IssuedTokens,

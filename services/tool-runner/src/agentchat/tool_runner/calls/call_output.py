@@ -13,7 +13,7 @@ import mcp_types
 import msgspec
 
 from agentchat.contracts.files import StoredFile
-from agentchat.contracts.text import clean_json, clean_text
+from agentchat.contracts.text_checks import clean_json, clean_text
 from agentchat.tool_runner.calls.result_files import StoredOrReason
 from agentchat.tool_runner.http.server_messages import FOREIGN
 

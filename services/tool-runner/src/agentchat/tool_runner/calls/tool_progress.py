@@ -5,7 +5,7 @@ import math
 
 from agentchat.bus.trace_channel import Traces
 from agentchat.contracts import frames
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.contracts.tool_messages import ToolRequested
 
 INTERVAL_SECONDS = 0.25

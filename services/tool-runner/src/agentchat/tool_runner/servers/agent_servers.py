@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from agentchat.directory.agent_calls import read_agent_name, seal_token
 from agentchat.directory.agent_config import AgentConfig, McpServer, load_agent
+from agentchat.directory.agent_to_agent import read_agent_name, seal_token
 from agentchat.directory.errors import RunEnded, SealBroken
 from agentchat.directory.run_secrets import load_run_secrets
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.tool_runner.faults import ToolFailed

@@ -10,7 +10,7 @@ import msgspec
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 
-from agentchat.contracts.text import clean_json, clean_text
+from agentchat.contracts.text_checks import clean_json, clean_text
 from agentchat.tool_runner.faults import ToolFailed, ToolFault
 from agentchat.tool_runner.http.call_budget import CallBudget, open_budget
 from agentchat.tool_runner.http.server_messages import get_server_code, is_from_server

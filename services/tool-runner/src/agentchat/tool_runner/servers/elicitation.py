@@ -19,7 +19,7 @@ from mcp.client import ClientRequestContext
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import UrlElicitationRequiredError
 
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.contracts.tool_messages import InputRequest, InputResponse
 from agentchat.contracts.values import Elicitation
 from agentchat.net_guard import AddressRefused

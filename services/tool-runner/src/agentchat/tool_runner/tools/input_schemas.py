@@ -18,7 +18,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from agentchat.contracts.text import clean_json
+from agentchat.contracts.text_checks import clean_json
 
 MAX_BYTES = 64 * 1024
 _DEPTH = 64

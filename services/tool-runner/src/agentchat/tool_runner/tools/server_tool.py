@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import mcp_types
 import msgspec
 
-from agentchat.contracts.text import clean_text
+from agentchat.contracts.text_checks import clean_text
 from agentchat.tool_runner.credential_redaction import STRUCK
 from agentchat.tool_runner.tools.input_schemas import Schema, UnfitSchema, normalize_schema
 

@@ -15,8 +15,8 @@ from agentchat.console.shared.access import AnyRequest, get_admin
 from agentchat.console.shared.audit_reads import record_live_read
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.directory_lists import FilterChoices, list_filter_choices
-from agentchat.console.shared.event_source import render_part, stream_parts
 from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.sse_parts import render_part, stream_parts
 from agentchat.contracts.admin_errors import Unavailable
 from agentchat.runtime.postgres import DatabaseUnavailable
 

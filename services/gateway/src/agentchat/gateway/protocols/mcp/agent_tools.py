@@ -23,8 +23,8 @@ from agentchat.contracts import http
 from agentchat.contracts.run_results import ChatReply, build_chat_reply
 from agentchat.contracts.updates import Broken, Finished, TextUpdate, ToolStarted, Update
 from agentchat.contracts.values import ApprovalNeeded
-from agentchat.directory.agent_calls import MAX_DEPTH
 from agentchat.directory.agent_names import NamedAgent, find_named_agent, list_named_agents
+from agentchat.directory.agent_to_agent import MAX_DEPTH
 from agentchat.gateway.access.checks import CallMeta, get_admitted
 from agentchat.gateway.http.refusals import Refusal
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest

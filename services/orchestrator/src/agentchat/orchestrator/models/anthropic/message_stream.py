@@ -9,7 +9,7 @@ Source: the Messages API's streaming page.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentchat.contracts.text import clean_json, clean_text
+from agentchat.contracts.text_checks import clean_json, clean_text
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models.loose_json import (
     TextJoiner,

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from agentchat.contracts.text import clean_json, clean_text, shorten_line
+from agentchat.contracts.text_checks import clean_json, clean_text, shorten_line
 from agentchat.contracts.values import Usage
 from agentchat.orchestrator.models.loose_json import (
     TextJoiner,

@@ -11,7 +11,7 @@ import msgspec
 from agentchat.contracts.values import ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.find_run import FoundRun
+from agentchat.conversations.queries.find_by_trace import FoundRun
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest

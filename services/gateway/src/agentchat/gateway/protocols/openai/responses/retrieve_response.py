@@ -12,7 +12,7 @@ from agentchat.contracts.messages import CancelRequested
 from agentchat.contracts.updates import Update
 from agentchat.conversations.aggregate.approval_rules import build_pause
 from agentchat.conversations.aggregate.canonical_stream import has_reasoning, replay_updates
-from agentchat.conversations.queries.find_run import FoundRun, load_run
+from agentchat.conversations.queries.find_by_trace import FoundRun, load_run
 from agentchat.directory.agent_config import is_reasoning_shown
 from agentchat.gateway.access.checks import may_act_as_openai
 from agentchat.gateway.http.refusals import Refusal, build_field_refusal

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.text import has_controls
+from agentchat.contracts.text_checks import has_controls
 from agentchat.knowledge.documents import Chunk, Kind, clean_title, cut_chunks, parse, parse_web_address, tidy
 from agentchat.knowledge.reading.file_errors import MOST_CHARACTERS
 from agentchat.knowledge.search import search_words

@@ -30,6 +30,7 @@ from agentchat.client.api_calls import (
     to_stream_call,
 )
 from agentchat.client.blocking import BlockingHttp
+from agentchat.client.call_sender import CallSender, ReplyReader
 from agentchat.client.models import (
     ApiPage,
     ApprovalRequest,
@@ -42,7 +43,6 @@ from agentchat.client.models import (
     WebhookEndpoint,
 )
 from agentchat.client.retries import Timeouts
-from agentchat.client.sending import CallSender, ReplyReader
 from agentchat.client.stream_events import Event
 from agentchat.client.uploads import AsyncFiles
 

@@ -6,8 +6,8 @@ from agentchat.administration import admin_knowledge
 from agentchat.administration.admin_values import KnowledgeBase, KnowledgeBaseChanges
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.knowledge.errors import Disabled
-from agentchat.knowledge.importing.drafts import derive_document_id
-from agentchat.knowledge.search import search
+from agentchat.knowledge.importing.document_drafts import derive_document_id
+from agentchat.knowledge.search import passage_search
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 
@@ -60,7 +60,7 @@ async def test_disabled_knowledge_base_is_searched_by_admins_only(shop: Shelf) -
         with pytest.raises(Disabled, match=shop.id):
             await shop.ask(question)
     asked = (shop.pool, shop.account, shop.id, "returning goods", 5)
-    assert [found.text for found in await search.search(*asked, disabled_too=True)] == [RETURNS]
+    assert [found.text for found in await passage_search.search(*asked, disabled_too=True)] == [RETURNS]
     await shop.put("more.txt", "Goods for the kitchen.")
     assert not (await set_disabled(False)).disabled
     assert len(await shop.ask("goods")) == 2
@@ -130,16 +130,16 @@ async def test_another_account_finds_nothing_and_no_knowledge_base(shop: Shelf) 
     foreign = await Shelf.create(shop.pool)
     assert await foreign.ask("return") == []
     with pytest.raises(NotFound):
-        await search.search(shop.pool, foreign.account, shop.id, "return", 5)
+        await passage_search.search(shop.pool, foreign.account, shop.id, "return", 5)
     with pytest.raises(NotFound):
-        await search.search(shop.pool, shop.account, "no such", "return", 5)
+        await passage_search.search(shop.pool, shop.account, "no such", "return", 5)
 
 
 async def test_passages_can_be_had_again_for_a_run_that_is_taken_up(shop: Shelf) -> None:
     found = await shop.ask("days card")
     sources = [passage.source for passage in found]
-    assert await search.load_passages(shop.pool, shop.account, shop.id, sources) == found
-    assert await search.load_passages(shop.pool, shop.account, shop.id, []) == []
+    assert await passage_search.load_passages(shop.pool, shop.account, shop.id, sources) == found
+    assert await passage_search.load_passages(shop.pool, shop.account, shop.id, []) == []
 
 
 async def test_deleted_or_foreign_passage_leaves_only_its_snippet(shelf: Shelf) -> None:
@@ -147,9 +147,9 @@ async def test_deleted_or_foreign_passage_leaves_only_its_snippet(shelf: Shelf) 
     await shelf.put("a.txt", f"Returns. {filler}")
     [found] = await shelf.ask("returns")
     foreign = await Shelf.create(shelf.pool)
-    hidden = await search.load_passages(shelf.pool, foreign.account, shelf.id, [found.source])
+    hidden = await passage_search.load_passages(shelf.pool, foreign.account, shelf.id, [found.source])
     await shelf.put("a.txt", "Changed.")
-    changed = await search.load_passages(shelf.pool, shelf.account, shelf.id, [found.source])
+    changed = await passage_search.load_passages(shelf.pool, shelf.account, shelf.id, [found.source])
     assert [passage.source for passage in changed] == [found.source]
     assert [passage.text for passage in (*hidden, *changed)] == [found.source.snippet] * 2
 

@@ -8,7 +8,7 @@ import msgspec
 from agentchat.administration.admin_values import Page
 from agentchat.administration.query_parameters import MOST_PAGE
 from agentchat.contracts.admin_errors import Invalid, NotFound
-from agentchat.contracts.text import is_line
+from agentchat.contracts.text_checks import is_line
 from agentchat.conversations.queries.sorted_list import RowPage
 from agentchat.runtime.postgres import Connection
 

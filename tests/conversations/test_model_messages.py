@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentchat.contracts import events
 from agentchat.contracts.values import AgentFacts, Role, ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
-from agentchat.conversations.aggregate.history import build_prompt
+from agentchat.conversations.aggregate.model_messages import build_prompt
 from agentchat.conversations.aggregate.rounds import list_tool_calls
 from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from tests.conversations.given import (

@@ -28,7 +28,7 @@ from agentchat.directory.agent_config import AgentSettings, Fallback, McpServer
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft, validate_draft
 from agentchat.directory.json_values import check_text
 from agentchat.directory.request_parameters import DEFAULT_NAMES
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 from agentchat.runtime.postgres import Connection
 
 Servers = tuple[McpServer, ...]

@@ -9,7 +9,7 @@ import base64
 import binascii
 
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer
+from agentchat.directory.secret_encryption import Sealer
 
 MAX_DEPTH = 3
 """The most agents below the one that the client has called."""

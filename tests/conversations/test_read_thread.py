@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentchat.contracts.events import MessageSaved
 from agentchat.conversations.aggregate.conversation import Conversation, fold
 from agentchat.conversations.eventsourcing_application import DATABASE_URL, ConversationLog, PastConversation
-from agentchat.conversations.queries import threads
+from agentchat.conversations.queries import read_thread
 from agentchat.conversations.queries.time_travel import VersionOrTime, parse_version_or_time
 from tests.conversations import recorded
 from tests.conversations.read_models import Storage
@@ -46,15 +46,15 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
     for name in ("shop", "cancelled", "failed", "taken_over", "first_release"):
         carried = await recorded.ensure_stored(storage.store, name)
         facts, conversation_id = recorded.build_facts(carried), carried.conversation_id
-        thread = await threads.find_thread(storage.pool, conversation_id)
+        thread = await read_thread.find_thread(storage.pool, conversation_id)
         assert thread is not None
         assert thread.version == len(facts)
         for version in range(len(facts) + 1):
             expected = fold(conversation_id, facts[:version])
-            found: list[threads.SavedMessage] = []
+            found: list[read_thread.SavedMessage] = []
             more = True
             while more:
-                page = await threads.list_messages(
+                page = await read_thread.list_messages(
                     storage.pool,
                     conversation_id,
                     after=found[-1].version if found else 0,
@@ -65,7 +65,7 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
                 found += page.messages
                 more = page.more
             assert [show(each.message) for each in found] == list_said(expected)
-            summary = await threads.load_summary(storage.pool, conversation_id, version)
+            summary = await read_thread.load_summary(storage.pool, conversation_id, version)
             assert (summary is None) == (not found)
             if summary is not None:
                 assert (summary.count, summary.started.at) == (len(found), expected.started_at)
@@ -77,16 +77,16 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
 
 async def test_a_page_ends_with_the_message_that_reaches_its_bytes(storage: Storage) -> None:
     conversation_id = (await recorded.ensure_stored(storage.store, "shop")).conversation_id
-    whole = await threads.list_messages(
+    whole = await read_thread.list_messages(
         storage.pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=_MANY
     )
     assert whole.more is False
     assert (len(whole.messages) > 2) is True
-    first = await threads.list_messages(
+    first = await read_thread.list_messages(
         storage.pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=1
     )
     assert (first.more, first.messages) == (True, whole.messages[:1])
-    rest = await threads.list_messages(
+    rest = await read_thread.list_messages(
         storage.pool, conversation_id, after=whole.messages[-2].version, until=_MANY, limit=1, max_bytes=1
     )
     assert (rest.more, rest.messages) == (False, whole.messages[-1:])
@@ -94,19 +94,19 @@ async def test_a_page_ends_with_the_message_that_reaches_its_bytes(storage: Stor
 
 async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage) -> None:
     carried = await recorded.ensure_stored(storage.store, "cancelled")
-    thread = await threads.find_thread(storage.pool, carried.conversation_id)
+    thread = await read_thread.find_thread(storage.pool, carried.conversation_id)
     assert thread is not None
     times = {datetime.fromisoformat(fact.at) for fact in recorded.build_facts(carried)}
     earliest, latest = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     for time in {*times, min(times) - timedelta(microseconds=1), earliest, latest}:
         past = await load_past_of(storage, carried.conversation_id, time)
-        assert await threads.find_version_at(storage.pool, thread, time) == past.conversation.version
+        assert await read_thread.find_version_at(storage.pool, thread, time) == past.conversation.version
 
 
 async def test_what_was_erased_or_never_was_is_no_thread(storage: Storage) -> None:
     erased = await recorded.ensure_stored(storage.store, "erased")
-    assert await threads.find_thread(storage.pool, erased.conversation_id) is None
-    assert await threads.find_thread(storage.pool, "01a2001a-0000-7000-8000-000000000000") is None
+    assert await read_thread.find_thread(storage.pool, erased.conversation_id) is None
+    assert await read_thread.find_thread(storage.pool, "01a2001a-0000-7000-8000-000000000000") is None
 
 
 @pytest.mark.parametrize("name", ["shop", "compacted"])

@@ -13,7 +13,7 @@ from agentchat.client.errors import AgentChatError, ApiError, ConnectionFailed, 
 from agentchat.client.responses import ApiResponse
 from agentchat.client.retries import Budget
 from agentchat.client.stream_events import Event
-from agentchat.client.transcript import Transcript
+from agentchat.client.stream_reader import Transcript
 
 T = TypeVar("T")
 
