@@ -25,6 +25,7 @@ from agentchat.conversations.event_store.event_log import Log, open_log
 from agentchat.ops.prepare import migrate
 from agentchat.ops.service_processes import Servers
 from agentchat.ops.settings import ProcessCounts
+from agentchat.runtime import logs
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection, open_pool
 from agentchat.runtime.task_cancellation import repair_wait_for
 from tests.bus.nats_server import NatsServer, render_accounts
@@ -123,6 +124,7 @@ def logging_as_before() -> Iterator[None]:
     configured, level = structlog.get_config(), logging.getLogger().level
     yield
     structlog.configure(**configured)
+    logs.get_logger.cache_clear()
     logging.getLogger().setLevel(level)
 
 

@@ -36,6 +36,7 @@ def lines() -> Iterator[Lines]:
     logs.configure("gateway", "info", captured.stream)
     yield captured
     structlog.reset_defaults()
+    logs.get_logger.cache_clear()
     root.handlers[:] = handlers
     root.setLevel(level)
 

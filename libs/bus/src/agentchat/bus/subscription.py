@@ -35,7 +35,7 @@ class Subscription:
     @property
     def is_complete(self) -> bool:
         """True once the earlier messages were delivered too: after `look_again`, or after a reconnect's."""
-        return self._reading is not None and self._reading.done()
+        return self._reading is not None and self._reading.done() and not self._closed
 
     def look_again(self) -> None:
         """Start delivering what the stream holds, retrying until NATS can be asked."""

@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
-from weakref import WeakSet
 
 import msgspec
 from nats.aio.msg import Msg
@@ -53,7 +52,7 @@ class Traces:
         self._log = logs.get_logger("bus")
         self._dropped = 0  # frames, since the last warning
         self._warn_at = 0.0  # on time.monotonic()
-        self._cancel_followers: WeakSet[Subscription] = WeakSet()
+        self._cancel_followers: list[Subscription] = []
         self._ends: deque[_SentEnd] = deque()  # sent in the last few seconds
         self._sending_again: asyncio.Task[None] | None = None
         connection.add_listener(self._send_ends_again)
@@ -174,7 +173,7 @@ class Traces:
             deliver(message)
 
         following = await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, _decode_cancel, receive)
-        self._cancel_followers.add(following)
+        self._cancel_followers.append(following)
         return following
 
     def is_known_cancelled(self, trace_id: str) -> bool | None:
