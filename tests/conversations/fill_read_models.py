@@ -14,7 +14,7 @@ def fill_read_models(database_url: str, conversations: int = 100_000, open_runs:
     """Adds conversations of 20 accounts over 30 days: every tenth run failed, every tenth is rated."""
     with psycopg.connect(database_url, autocommit=True) as owner:
         given = {"conversations": conversations, "each": RUNS_A_CONVERSATION, "open": open_runs}
-        for statement in (_CONVERSATIONS, _RUNS, _FEEDBACK, *_ANALYZE):
+        for statement in (_CONVERSATIONS, _RUNS, _FEEDBACK, _RATINGS, _SUMS, *_ANALYZE):
             owner.execute(statement.encode(), given if b"%(" in statement.encode() else None)
 
 
@@ -52,6 +52,17 @@ _FEEDBACK = """
 INSERT INTO feedback (message_id, on_behalf_of, trace_id, conversation_id, account_id, score, given_at)
 SELECT trace_id, '', trace_id, conversation_id, account_id, sign(hashtext(trace_id)), ended_at
   FROM runs WHERE hashtext(trace_id) % 10 = 0 AND ended_at IS NOT NULL"""
+
+_RATINGS = """
+UPDATE runs SET scores = jsonb_build_object('', score), rating = score
+  FROM feedback WHERE feedback.trace_id = runs.trace_id"""
+
+_SUMS = """
+UPDATE conversations SET tokens = own.tokens, cost = own.cost
+  FROM (SELECT conversation_id, sum(cost) AS cost,
+               sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens) AS tokens
+          FROM runs GROUP BY conversation_id) AS own
+ WHERE own.conversation_id = conversations.conversation_id"""
 
 _ANALYZE = ("VACUUM ANALYZE conversations", "VACUUM ANALYZE runs", "VACUUM ANALYZE feedback")
 

@@ -16,6 +16,7 @@ from agentchat.conversations.queries.conversation_filters import (
 )
 from agentchat.conversations.queries.conversation_search import ConversationSearch, find_conversations
 from agentchat.conversations.queries.find_feedback import find_feedback
+from agentchat.conversations.queries.find_runs import RunFilter, find_runs
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
 from tests.conversations.given import ACCOUNT, ERASED, LATER, begin, build_feedback, build_thread, trace, turn
 from tests.conversations.read_models import Storage
@@ -125,6 +126,8 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
         assert [each.id for each in (await find_conversations(storage.pool, wanted, limit=9)).rows] == [
             each.conversation_id for each in rows
         ]
+        found = await find_runs(storage.pool, RunFilter(rating=rating), limit=9)
+        assert {run.conversation_id for run in found.rows} == {each.conversation_id for each in rows}
         return [each.conversation_id for each in rows]
 
     async def sample_ids(worst: float, best: float) -> set[str]:
@@ -145,6 +148,8 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
     await storage.erase(await storage.store.load(bad))
     await storage.follow()
     assert await list_rated("bad") == []
+    gone = await storage.rows("SELECT scores, rating FROM runs WHERE conversation_id IS NULL")
+    assert gone == [(None, None)], "a run outlives its conversation without its feedback"
     assert all(each.ok for each in await storage.verify())
 
 

@@ -284,6 +284,21 @@ async def test_a_phrase_of_common_words_is_found_among_the_newest(
 
 
 @pytest.mark.usefixtures("empty_database")
+@pytest.mark.parametrize(
+    ("too_frequent", "total"), [(2, RowCount(1)), (1, RowCount(0, is_exact=False))], ids=["index", "newest"]
+)
+async def test_a_phrase_that_no_new_one_has_is_looked_up(
+    storage: Storage, too_frequent: int, total: RowCount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"NEWEST": 1, "FREQUENT": 1, "MORE": 2, "TOO_FREQUENT": too_frequent}.items():
+        monkeypatch.setattr(text_matches, name, value)
+    for word, text in zip("abc", ("where is it", "it is where", "it is where"), strict=True):
+        await store_turn(storage, word, text)
+    page = await find_conversations(storage.pool, ConversationSearch(text='"where is"'), limit=1)
+    assert page.total == total
+
+
+@pytest.mark.usefixtures("empty_database")
 async def test_list_is_in_the_order_of_the_last_activity(storage: Storage) -> None:
     first, second, third = sorted([await store_turn(storage, word, "Hello") for word in ("a", "b", "c")])
     for number, conversation_id in enumerate((third, first)):

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -60,17 +61,27 @@ async def put_rows(storage: Storage) -> list[RunRow]:
             query = f"INSERT INTO {table} ({names}) VALUES ({places})"
             await owner.execute(query.encode(), list(row.values()))
 
-        for row in [build_row(number, chance) for number in range(40)]:
-            await insert("runs", **row)
+        rows = [build_row(number, chance) for number in range(40)]
+        for row in rows:
+            scores = chance.choices([-1, 0.5, 1], k=chance.randrange(3))
+            await insert("runs", **row, rating=fmean(scores) if scores else None)
             rated = {"trace_id": row["trace_id"], "conversation_id": row["conversation_id"], "given_at": AT}
-            for name, score in enumerate(chance.choices([-1, 0.5, 1], k=chance.randrange(3))):
+            for name, score in enumerate(scores):
                 given = {"message_id": row["trace_id"], "on_behalf_of": str(name), "score": score}
                 await insert("feedback", account_id="a", **rated, **given)
         for number, conversation_id in enumerate(_CONVERSATIONS):
             at = f"2026-11-21T12:{chance.randrange(9)}0:00.000000Z"
             sizes = {"message_count": number % 3, "events": 1, "bytes": 1, "listed": True}
+            own = [row for row in rows if row["conversation_id"] == conversation_id]
+            costs = [row["cost"] for row in own]
+            sums = {
+                "tokens": sum(row[name] for row in own for name in _TOKENS),
+                "cost": None if None in costs else sum(costs),
+            }
             said = {"title": chance.choice(["x", "y", None]), "created_at": AT, "updated_at": at}
-            await insert("conversations", conversation_id=conversation_id, account_id="a", **sizes, **said)
+            await insert(
+                "conversations", conversation_id=conversation_id, account_id="a", **sizes, **sums, **said
+            )
     return (await find_runs(storage.pool, RunFilter(), limit=100)).rows
 
 
@@ -94,7 +105,7 @@ async def read_pages(storage: Storage, wanted: RunFilter, order: SortOrder) -> l
 async def test_each_sort_has_every_row_once_in_its_order(storage: Storage) -> None:
     rows = await put_rows(storage)
     assert len(rows) == 40
-    assert set(RUNS.keys) == set(RunRow.__struct_fields__) - {"trace_id", "conversation_id"}
+    assert set(RUNS.keys) == set(RunRow.__struct_fields__) - {"trace_id", "conversation_id", "is_waiting"}
     for column in RUNS.keys:
         for order in (SortOrder(column), SortOrder.parse(f"{column}:asc")):
             assert await read_pages(storage, RunFilter(), order) == sort_rows(rows, order), order
@@ -138,8 +149,8 @@ async def test_each_sort_of_conversations_has_sums_of_their_runs(storage: Storag
     for row in listed:
         own = [each for each in runs if each.conversation_id == row.id]
         assert row.tokens == sum(each.tokens for each in own)
-        costs = [each.cost for each in own if each.cost is not None]
-        assert row.cost == (sum(costs) if costs and len(costs) == len(own) else None)
+        costs = [each.cost for each in own]
+        assert row.cost == (None if None in costs else sum(each or 0 for each in costs))
         assert row.state in [each.state for each in own] or (row.state, own) == (None, [])
     fields = {"created": "id", ACTIVITY: "updated_at"}
     for column in CONVERSATIONS.keys:
@@ -156,17 +167,13 @@ async def test_each_sort_of_conversations_has_sums_of_their_runs(storage: Storag
 
 
 async def test_conversations_are_found_by_the_least_sum_of_their_runs(storage: Storage) -> None:
-    runs = await put_rows(storage)
-
-    def sum_runs(conversation_id: str, field: str) -> float:
-        return sum(getattr(run, field) or 0 for run in runs if run.conversation_id == conversation_id)
-
-    for field, least, wanted in (
-        ("tokens", 1_200, ConversationSearch(min_tokens=1_200)),
-        ("cost", 3.0, ConversationSearch(min_cost=3.0)),
+    await put_rows(storage)
+    listed = (await find_conversations(storage.pool, ConversationSearch(), limit=100)).rows
+    for expected, wanted in (
+        ({row.id for row in listed if row.tokens >= 1_200}, ConversationSearch(min_tokens=1_200)),
+        ({row.id for row in listed if (row.cost or 0) >= 0.5}, ConversationSearch(min_cost=0.5)),
     ):
-        expected = {each for each in _CONVERSATIONS if sum_runs(each, field) >= least}
-        assert 0 < len(expected) < 7
+        assert 0 < len(expected) < 7, wanted
         found = await find_conversations(storage.pool, wanted, limit=9, counts=True)
         assert ({row.id for row in found.rows}, found.total) == (expected, RowCount(len(expected)))
 

@@ -12,7 +12,7 @@ from agentchat.contracts.values import UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.run_ends import fail
 from agentchat.conversations.event_store.conversation_store import ConversationStore
-from agentchat.conversations.projections import runs_table
+from agentchat.conversations.projections import conversations_table, runs_table
 from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
 from agentchat.conversations.queries.account_usage import load_account_usage
 from agentchat.runtime.prices import Price, Prices
@@ -270,19 +270,25 @@ COSTS: list[tuple[tuple[events.Event, ...], float | None]] = [
 ]
 
 
+COSTS_OF_CONVERSATIONS = """
+SELECT trace_id, conversations.cost::float8 FROM conversations JOIN runs USING (conversation_id)
+"""
+
+
 @pytest.mark.parametrize("batch", [1, 2, 100])
 async def test_a_run_costs_what_its_model_calls_cost(storage: Storage, batch: int) -> None:
-    priced = [runs_table.build_projection(PRICES)]
+    priced = [runs_table.build_projection(PRICES), conversations_table.build_projection(PRICES)]
     for story, _ in COSTS:
         await append_story(storage.store, *story)
     await storage.follow(priced, batch=batch)
     kept = dict(await storage.rows("SELECT trace_id, cost::float8 FROM runs"))
     assert [kept[story[0].trace_id] for story, _ in COSTS] == [cost for _, cost in COSTS]
+    assert dict(await storage.rows(COSTS_OF_CONVERSATIONS)) == kept
     assert set(await storage.rows("SELECT first_token_ms FROM runs")) == {(70,), (None,), (AFTER_A_YEAR,)}
     known = [cost for _, cost in COSTS if cost is not None]
     sums = await storage.rows("SELECT sum(cost)::float8, sum(unpriced)::int FROM usage_by_day")
     assert sums == [(pytest.approx(sum(known)), len(COSTS) - len(known))]
-    assert [each.ok for each in await storage.verify(priced)] == [True]
+    assert [each.ok for each in await storage.verify(priced)] == [True, True]
     await storage.rebuild(ONLY)
     assert await storage.rows("SELECT count(cost) FROM runs") == [(2,)]
 

@@ -4,18 +4,27 @@ One row for each, for lists and for the space it takes in the log. Lists leave o
 (`ids.is_unlisted`). `bytes` are added up by account on request, so that an erasure subtracts exactly what was
 counted. A file is kept as long as a row has it in `file_ids` (`files.file_removal`). Of the columns that
 change often only `updated_at` has an index, for the console's lists.
+
+`tokens` and `cost` are sums of the model calls of its own runs, as the ledger has them (`runs_table`); `cost`
+is null if tokens have no price.
 """
 
 from collections.abc import Sequence
+from decimal import Decimal
+from functools import partial
 
 import msgspec
+from msgspec import UNSET
 from psycopg import sql
 
 from agentchat.contracts import events, ids
 from agentchat.contracts.files import StoredFile
+from agentchat.conversations.aggregate.model_calls import find_model_call
 from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
+from agentchat.conversations.projections.runs_table import add_cost
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
+from agentchat.runtime.prices import Prices
 
 TITLE_LENGTH = 80
 _SUM_SECONDS = 60.0
@@ -57,6 +66,13 @@ CREATE INDEX conversations_external_idx ON conversations (account_id, external_i
 CREATE INDEX conversations_files_idx ON conversations USING gin (file_ids) WHERE file_ids <> '{}';
 CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_service;
+"""
+
+
+_ADDED = """
+ALTER TABLE conversations ADD COLUMN tokens bigint NOT NULL DEFAULT 0, ADD COLUMN cost numeric DEFAULT 0;
+-- conversations_agent_idx finds an account's conversations too.
+DROP INDEX conversations_owner_idx;
 """
 
 
@@ -130,6 +146,8 @@ class _Change(msgspec.Struct):
     events: int = 0
     bytes: int = 0
     file_ids: list[str] = []
+    tokens: int = 0
+    cost: Decimal | None = Decimal()
 
 
 class _Fork(msgspec.Struct):
@@ -148,7 +166,7 @@ class _Description(msgspec.Struct):
     metadata: dict[str, str]
 
 
-def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
+def _build_statements(facts: Sequence[LoggedFact], prices: Prices) -> list[Statement]:
     changes: dict[str, _Change] = {}
     described: dict[str, _Description] = {}
     forks: dict[str, _Fork] = {}
@@ -162,6 +180,8 @@ def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
         change.bytes += fact.size
         if files := _list_files(fact.event):
             change.file_ids = sorted({*change.file_ids, *(file.file_id for file in files)})
+        if fact.event.inherited_from is UNSET:
+            _add_use(change, fact.event, prices)
         match fact.event:
             case events.ConversationStarted(user_id=user_id, external_id=external_id) as started:
                 change.user_id, change.external_id = user_id, external_id
@@ -217,19 +237,35 @@ def _add_message(change: _Change, message: events.MessageSaved) -> None:
         change.title = build_title(message)
 
 
-PROJECTION = Projection(
-    name="conversations",
-    tables=_TABLES,
-    takes=frozenset(events.EVENTS),
-    takes_inherited=True,
-    changes=_build_statements,
-)
+def _add_use(change: _Change, event: events.Event, prices: Prices) -> None:
+    """Add the tokens and the cost of a model call."""
+    call = find_model_call(event)
+    if call is not None:
+        change.tokens += call.usage.total
+        change.cost = add_cost(change.cost, call, prices)
+
+
+def build_projection(prices: Prices) -> Projection:
+    """Build the read model with the costs of runs at these prices."""
+    return Projection(
+        name="conversations",
+        tables=_TABLES,
+        added=_ADDED,
+        takes=frozenset(events.EVENTS),
+        takes_inherited=True,
+        changes=partial(_build_statements, prices=prices),
+    )
+
+
+PROJECTION = build_projection(Prices())
+"""The read model for its name and tables, without prices."""
+
 
 _UPSERT = insert(
     "conversations",
     "conversation_id text, account_id text, title text, agent_id text, user_id text, external_id text, "
     "message_count integer, created_at text, updated_at text, listed boolean, events bigint, bytes bigint, "
-    "file_ids text[]",
+    "file_ids text[], tokens bigint, cost numeric",
     """(conversation_id) DO UPDATE
    SET title = coalesce(kept.title, excluded.title),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),
@@ -240,6 +276,8 @@ _UPSERT = insert(
                          ELSE kept.updated_at END,
        events = kept.events + excluded.events,
        bytes = kept.bytes + excluded.bytes,
+       tokens = kept.tokens + excluded.tokens,
+       cost = kept.cost + excluded.cost,
        file_ids = CASE WHEN excluded.file_ids = '{}' THEN kept.file_ids
                        ELSE ARRAY(SELECT DISTINCT unnest(kept.file_ids || excluded.file_ids) ORDER BY 1)
                   END""",

@@ -36,15 +36,12 @@ WITH_RATING: LiteralString = """EXISTS (
 """SQL for whether a conversation has a reply with a Rating."""
 
 
-HAS_RATING: LiteralString = """{alias}.{id} IN (
-       SELECT rated.{id} FROM feedback AS rated
-        WHERE CASE {rating} WHEN 'bad' THEN score < 0 WHEN 'good' THEN score > 0 END
-          AND (SELECT CASE {rating} WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END
-                 FROM feedback WHERE feedback.trace_id = rated.trace_id
-                                 AND feedback.conversation_id = rated.conversation_id))"""
-"""The same for runs or conversations of all accounts.
+IN_ANY_ACCOUNT: LiteralString = """(c.conversation_id IN (
+       SELECT conversation_id FROM feedback GROUP BY conversation_id, trace_id
+       HAVING CASE %(rating)s WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END)) IS TRUE"""
+"""The same for conversations `c` of all accounts.
 
-Postgres looks up single rows of a page, and reads the feedback once to count all.
+IS TRUE makes Postgres read the feedback once into a hash table. A join would look up each rated conversation.
 """
 
 

@@ -25,5 +25,8 @@ PROJECTIONS = (
 
 def build_projections(prices: Prices) -> tuple[Projection, ...]:
     """Return the read models, with the costs of runs at these prices."""
-    priced = runs_table.build_projection(prices)
-    return tuple(priced if each is runs_table.PROJECTION else each for each in PROJECTIONS)
+    priced = {
+        each.name: each
+        for each in (conversations_table.build_projection(prices), runs_table.build_projection(prices))
+    }
+    return tuple(priced.get(each.name, each) for each in PROJECTIONS)

@@ -2,21 +2,22 @@
 
 When each ran, for which agent and model, with how many tokens and at what cost: the sums of its model calls,
 so far while it is open. The cost is at the prices of their time, null if tokens have no price.
-`first_token_ms` is null if there was no text. A row outlives the erasure of its conversation, without the
-conversation's id: deleting a conversation gives no tokens back. Only a run without an end is deleted then.
+`first_token_ms` is null if there was no text. `rating` is the mean of the `scores` that its reply has by the
+names they were given for. A row outlives the erasure of its conversation, without the conversation's id and
+the scores: deleting a conversation gives no tokens back. Only a run without an end is deleted then.
 """
 
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
-from typing import get_args
+from typing import LiteralString, get_args
 
 import msgspec
 from psycopg.rows import class_row
 
 from agentchat.contracts import events
 from agentchat.contracts.values import TOKEN_KINDS, Usage
-from agentchat.conversations.aggregate.model_calls import find_model_call
+from agentchat.conversations.aggregate.model_calls import RecordedCall, find_model_call
 from agentchat.conversations.postgres_sessions import load_statements
 from agentchat.conversations.projections.projection import (
     LoggedFact,
@@ -89,6 +90,18 @@ CREATE TABLE usage_by_day (
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON usage_by_day TO agentchat_service;
 """
 
+_ADDED = """
+ALTER TABLE runs ADD COLUMN scores jsonb, ADD COLUMN rating double precision;
+DROP INDEX runs_account_idx;
+CREATE INDEX runs_agent_idx ON runs (account_id, agent_id, requested_at);
+DROP INDEX runs_failed_idx;
+CREATE INDEX runs_state_idx ON runs (state, ended_at) INCLUDE (trace_id, conversation_id, requested_at)
+    WHERE state IN ('failed', 'cancelled');
+CREATE INDEX runs_code_idx ON runs (code) INCLUDE (trace_id, requested_at, ended_at) WHERE code IS NOT NULL;
+CREATE INDEX runs_rating_idx ON runs (rating) INCLUDE (trace_id, requested_at, ended_at)
+    WHERE rating IS NOT NULL;
+"""
+
 _SQL = load_statements(__file__)
 
 
@@ -137,6 +150,22 @@ async def list_open_runs_of_agent(
     return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
 
 
+def build_state_condition(state: str, runs: LiteralString, parameter: LiteralString) -> LiteralString:
+    """Return the SQL that `runs`, an alias, are in a state, the value of `parameter`.
+
+    A state that indexes name in their conditions is spelled out, to imply these.
+    """
+    match state:
+        case "failed":
+            return f"{runs}.state = 'failed'"
+        case "cancelled":
+            return f"{runs}.state = 'cancelled'"
+        case "running":
+            return f"{runs}.state = 'running' AND {runs}.ended_at IS NULL"
+        case _:
+            return f"{runs}.state = %({parameter})s"
+
+
 class _Change(msgspec.Struct):
     """The changes of one run by a batch; None is unknown.
 
@@ -179,16 +208,26 @@ _OF_A_RUN = (
 
 def _build_statements(facts: Sequence[LoggedFact], prices: Prices) -> list[Statement]:
     changes: dict[str, _Change] = {}
+    ratings: dict[str, dict[str, float | None]] = {}
     erased: set[str] = set()
     for fact in facts:
         if isinstance(fact.event, events.ConversationErased):
             erased.add(fact.conversation_id)
+        elif isinstance(fact.event, events.FeedbackGiven | events.FeedbackWithdrawn):
+            score = fact.event.score if isinstance(fact.event, events.FeedbackGiven) else None
+            ratings.setdefault(fact.event.trace_id, {})[fact.event.on_behalf_of or ""] = score
         else:
             run = changes.setdefault(fact.event.trace_id, _Change(fact.conversation_id, fact.account_id))
             _add_event(run, fact.event)
             _add_model_call(run, fact.event, prices)
     rows = [_build_row(trace_id, each) for trace_id, each in changes.items()]
-    return [*put(_UPSERT_AND_ADD, rows), *remove(_DELETE_OPEN, erased), *remove(_LEAVE, erased)]
+    rated = [{"trace_id": trace_id, "scores": scores} for trace_id, scores in ratings.items()]
+    return [
+        *put(_UPSERT_AND_ADD, rows),
+        *put(_RATE, rated),
+        *remove(_DELETE_OPEN, erased),
+        *remove(_LEAVE, erased),
+    ]
 
 
 def _add_event(run: _Change, event: events.Event) -> None:
@@ -215,7 +254,7 @@ def _add_event(run: _Change, event: events.Event) -> None:
 
 
 def _add_model_call(run: _Change, event: events.Event, prices: Prices) -> None:
-    """Add the cost of the model call that an event reports, at the prices of its time."""
+    """Add the tokens and the cost of the model call that an event reports."""
     call = find_model_call(event)
     if call is None:
         return
@@ -223,9 +262,18 @@ def _add_model_call(run: _Change, event: events.Event, prices: Prices) -> None:
         run.first_token_ms = call.first_token_ms
     if run.ended_at is None:
         run.usage += call.usage
-    if call.usage.total and run.cost is not None:
-        cost = prices.compute_cost(call.model, call.usage, call.at)
-        run.cost = None if cost is None else run.cost + Decimal(f"{cost:.{_DECIMALS}f}")
+    run.cost = add_cost(run.cost, call, prices)
+
+
+def add_cost(cost: Decimal | None, call: RecordedCall, prices: Prices) -> Decimal | None:
+    """Add the cost of a call to a sum, at the prices of its time.
+
+    None if its tokens, or others of the sum, have no price.
+    """
+    if not call.usage.total or cost is None:
+        return cost
+    added = prices.compute_cost(call.model, call.usage, call.at)
+    return None if added is None else cost + Decimal(f"{added:.{_DECIMALS}f}")
 
 
 def _end_run(
@@ -258,11 +306,19 @@ def build_projection(prices: Prices) -> Projection:
     return Projection(
         name="runs",
         tables=_TABLES,
+        added=_ADDED,
         sums=Sums(
             table="usage_by_day",
             query=_SUMS + "FROM {runs} WHERE ended_at IS NOT NULL GROUP BY 1, 2, 3, 4, 5",
         ),
-        takes=frozenset({*get_args(_OF_A_RUN), events.ConversationErased}),
+        takes=frozenset(
+            {
+                *get_args(_OF_A_RUN),
+                events.FeedbackGiven,
+                events.FeedbackWithdrawn,
+                events.ConversationErased,
+            }
+        ),
         keeps_erased=True,
         changes=partial(_build_statements, prices=prices),
     )
@@ -339,4 +395,17 @@ INSERT INTO usage_by_day AS kept {_SUMS}
 
 _DELETE_OPEN = "DELETE FROM runs WHERE conversation_id = ANY(%s) AND ended_at IS NULL"
 
-_LEAVE = "UPDATE runs SET conversation_id = NULL WHERE conversation_id = ANY(%s)"
+_LEAVE = """
+UPDATE runs SET conversation_id = NULL, scores = NULL, rating = NULL WHERE conversation_id = ANY(%s)
+"""
+
+# A score of null is withdrawn. A reply that a fork copied has feedback, but no run.
+_RATE = """
+UPDATE runs AS kept SET scores = rated.scores, rating = rated.rating
+  FROM (SELECT trace_id, scores,
+               (SELECT avg(score::float8) FROM jsonb_each_text(scores) AS each (name, score)) AS rating
+          FROM (SELECT trace_id, jsonb_strip_nulls(coalesce(runs.scores, '{}') || new.scores) AS scores
+                  FROM json_to_recordset(%s) AS new(trace_id text, scores jsonb)
+                  JOIN runs USING (trace_id)) AS given) AS rated
+ WHERE kept.trace_id = rated.trace_id
+"""

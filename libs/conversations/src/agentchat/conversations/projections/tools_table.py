@@ -24,6 +24,12 @@ CREATE INDEX tools_conversation_idx ON tools (conversation_id);
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON tools TO agentchat_service;
 """
 
+_ADDED = """
+-- A conversation's calls are found too, since Postgres skips from name to name.
+CREATE INDEX tools_name_idx ON tools (name, conversation_id);
+DROP INDEX tools_conversation_idx;
+"""
+
 
 def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     calls: dict[tuple[str, str], dict[str, object]] = {}
@@ -65,6 +71,7 @@ def _build_result(result: events.ToolReturned) -> dict[str, object]:
 PROJECTION = Projection(
     name="tools",
     tables=_TABLES,
+    added=_ADDED,
     takes=frozenset({events.ToolCalled, events.ToolReturned, events.ConversationErased}),
     changes=_build_statements,
 )

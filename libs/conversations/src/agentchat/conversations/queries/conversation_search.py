@@ -14,7 +14,8 @@ from psycopg.types.json import Jsonb
 from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
-from agentchat.conversations.projections.feedback_table import HAS_RATING, Rating
+from agentchat.conversations.projections.feedback_table import IN_ANY_ACCOUNT, Rating
+from agentchat.conversations.projections.runs_table import build_state_condition
 from agentchat.conversations.queries.search_query import parse_search
 from agentchat.conversations.queries.sorted_list import (
     ACTIVITY,
@@ -112,7 +113,11 @@ async def find_conversations(
         "asked_user_id": query.user_id if query else None,
         "asked_metadata": Jsonb(dict(query.metadata)) if query and query.metadata else None,
     }
-    conditions = [condition for name, condition in _CONDITIONS.items() if values[name] is not None]
+    conditions: list[sql.Composable] = [
+        condition for name, condition in _CONDITIONS.items() if values[name] is not None
+    ]
+    if wanted.end is not None:
+        conditions.append(_HAS_RUN.format(sql.SQL(build_state_condition(wanted.end, "runs", "end"))))
     async with acquire_connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
         await lift_time_limits(conn)
         if query is None or not query.terms:
@@ -158,10 +163,6 @@ _STATE = f"(SELECT state {_OF_RUNS} ORDER BY requested_at DESC NULLS LAST LIMIT 
 _IS_WAITING = """EXISTS (
        SELECT FROM approvals AS asked
         WHERE asked.conversation_id = c.conversation_id AND asked.status = 'pending')"""
-_SUM = "sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)"
-_TOKENS = f"(SELECT coalesce({_SUM}, 0)::bigint {_OF_RUNS})"
-_COST = f"(SELECT CASE WHEN count(*) = count(cost) THEN sum(cost) END {_OF_RUNS})"
-_OF_SUMS = "\n   AND c.conversation_id IN (SELECT conversation_id FROM runs GROUP BY conversation_id"
 _RATING = "(SELECT avg(score) FROM feedback WHERE feedback.conversation_id = c.conversation_id)"
 
 CONVERSATIONS = SortedList(
@@ -169,8 +170,8 @@ CONVERSATIONS = SortedList(
     alias="c",
     id="c.conversation_id",
     columns=f"""c.conversation_id, c.account_id, {_TITLE}, c.agent_id, c.message_count, c.created_at,
-       c.updated_at, c.metadata, c.user_id, c.external_id, {_STATE}, {_IS_WAITING}, {_TOKENS},
-       {_COST}::float8, {_RATING}, c.rank""",
+       c.updated_at, c.metadata, c.user_id, c.external_id, {_STATE}, {_IS_WAITING}, c.tokens,
+       c.cost::float8, {_RATING}, c.rank""",
     keys={
         ACTIVITY: SortKey("c.updated_at", "text", has_index=True),
         "created": SortKey("c.conversation_id", "text", has_index=True),
@@ -181,8 +182,8 @@ CONVERSATIONS = SortedList(
         "account_id": SortKey("c.account_id", "text"),
         "user_id": SortKey("coalesce(c.user_id, '')", "text"),
         "message_count": SortKey("c.message_count"),
-        "tokens": SortKey(_TOKENS),
-        "cost": SortKey(f"coalesce({_COST}, -1)"),
+        "tokens": SortKey("c.tokens"),
+        "cost": SortKey("coalesce(c.cost, -1)"),
         "rating": SortKey(f"coalesce({_RATING}, -2)::numeric"),
     },
 )
@@ -197,29 +198,24 @@ _MATCHES = msgspec.structs.replace(
 
 _LISTED = sql.SQL("c.listed AND {not_erased}{conditions}")
 
-_CONDITIONS = {
+_HAS_RUN = sql.SQL("\n   AND EXISTS (SELECT FROM runs WHERE runs.conversation_id = c.conversation_id AND {})")
+
+_CONDITIONS: dict[str, sql.Composable] = {
     "after": sql.SQL("\n   AND c.conversation_id > %(after)s"),
     "account_id": sql.SQL("\n   AND c.account_id = %(account_id)s"),
     "account_ids": sql.SQL("\n   AND c.account_id = ANY (%(account_ids)s)"),
     "user_id": sql.SQL("\n   AND c.user_id = %(user_id)s"),
     "asked_user_id": sql.SQL("\n   AND c.user_id = %(asked_user_id)s"),
-    "agent_id": sql.SQL(
-        "\n   AND EXISTS (SELECT FROM runs WHERE runs.conversation_id = c.conversation_id"
-        " AND runs.agent_id = %(agent_id)s)"
-    ),
+    "agent_id": _HAS_RUN.format(sql.SQL("runs.agent_id = %(agent_id)s")),
     "since": sql.SQL("\n   AND c.updated_at >= %(since)s"),
     "until": sql.SQL("\n   AND c.created_at < %(until)s"),
-    "end": sql.SQL(
-        "\n   AND EXISTS (SELECT FROM runs WHERE runs.conversation_id = c.conversation_id"
-        " AND runs.state = %(end)s)"
-    ),
     "tool": sql.SQL(
         "\n   AND EXISTS (SELECT FROM tools WHERE tools.conversation_id = c.conversation_id"
         " AND tools.name = %(tool)s)"
     ),
-    "rating": sql.SQL("\n   AND " + HAS_RATING.format(alias="c", id="conversation_id", rating="%(rating)s")),
-    "min_tokens": sql.SQL(f"{_OF_SUMS} HAVING {_SUM} >= %(min_tokens)s)"),
-    "min_cost": sql.SQL(f"{_OF_SUMS} HAVING sum(cost) >= %(min_cost)s::numeric)"),
+    "rating": sql.SQL(f"\n   AND {IN_ANY_ACCOUNT}"),
+    "min_tokens": sql.SQL("\n   AND c.tokens >= %(min_tokens)s"),
+    "min_cost": sql.SQL("\n   AND c.cost >= %(min_cost)s::numeric"),
     "id": sql.SQL("""
    AND c.conversation_id IN (
        SELECT %(id)s

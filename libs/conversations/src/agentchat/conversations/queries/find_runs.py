@@ -6,7 +6,8 @@ import msgspec
 from psycopg import sql
 
 from agentchat.conversations.postgres_sessions import lift_time_limits
-from agentchat.conversations.projections.feedback_table import HAS_RATING, Rating
+from agentchat.conversations.projections.feedback_table import Rating
+from agentchat.conversations.projections.runs_table import build_state_condition
 from agentchat.conversations.queries.sorted_list import (
     ACTIVITY,
     BY_ACTIVITY,
@@ -83,8 +84,18 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     def build_conditions(self) -> tuple[sql.Composed, dict[str, Any]]:
         """Return the conditions, joined by AND, and their values."""
         values = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
-        found = [sql.SQL("TRUE"), *(sql.SQL(_CONDITIONS[name]) for name in values)]
+        found = [sql.SQL("TRUE"), *(_build_condition(name, value) for name, value in values.items())]
         return sql.SQL(" AND ").join(found), values
+
+
+def _build_condition(name: str, value: object) -> sql.Composable:
+    match name, value:
+        case "state", str():
+            return sql.SQL(build_state_condition(value, "r", "state"))
+        case "rating", _:
+            return sql.SQL("r.rating < 0" if value == "bad" else "r.rating > 0")
+        case _:
+            return sql.SQL(_CONDITIONS[name])
 
 
 async def find_runs(
@@ -115,7 +126,6 @@ async def find_runs(
 _TOKENS = "(r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_creation_tokens)"
 _IS_WAITING = """(r.ended_at IS NULL AND EXISTS (
        SELECT FROM approvals WHERE approvals.trace_id = r.trace_id AND approvals.status = 'pending'))"""
-_RATING = "(SELECT avg(score) FROM feedback WHERE feedback.trace_id = r.trace_id)"
 _NAMES = ("account_id", "user_id", "agent_id", "model", "form", "state", "code")
 _TEXTS = (*_NAMES, "requested_at", "started_at", "ended_at")
 _NUMBERS = (
@@ -131,11 +141,11 @@ RUNS = SortedList(
     columns=f"""r.trace_id, r.conversation_id, r.account_id, r.user_id, r.agent_id, r.agent_version, r.model,
        r.form, r.state, {_IS_WAITING}, r.code, {_TOKENS}, r.input_tokens, r.output_tokens,
        r.cache_read_tokens, r.cache_creation_tokens, r.cost::float8, r.tool_calls, r.duration_ms,
-       r.first_token_ms, {_RATING}, r.requested_at, r.started_at, r.ended_at, {_LAST_ACTIVITY}""",
+       r.first_token_ms, r.rating, r.requested_at, r.started_at, r.ended_at, {_LAST_ACTIVITY}""",
     keys={
         ACTIVITY: SortKey(_LAST_ACTIVITY, "text", has_index=True),
         "tokens": SortKey(_TOKENS),
-        "rating": SortKey(f"coalesce({_RATING}, -2)::numeric"),
+        "rating": SortKey("coalesce(r.rating, -2)::numeric"),
         **{name: SortKey(f"coalesce(r.{name}, '')", "text") for name in _TEXTS},
         **{name: SortKey(f"coalesce(r.{name}, -1)") for name in _NUMBERS},
     },
@@ -147,7 +157,6 @@ _CONDITIONS = {
     "is_waiting": f"{_IS_WAITING} = %(is_waiting)s",
     **{name: f"r.{name} = %({name})s" for name in ("trace_id", "agent_version", *_NAMES)},
     "account_ids": "r.account_id = ANY (%(account_ids)s)",
-    "rating": HAS_RATING.format(alias="r", id="trace_id", rating="%(rating)s"),
     "since": f"{_LAST_ACTIVITY} >= %(since)s",
     "until": f"{_LAST_ACTIVITY} < %(until)s",
     "min_cost": "r.cost >= %(min_cost)s::numeric",

@@ -1,8 +1,8 @@
 """Match the words of a search with the texts of conversations: which conversations have them, ranked.
 
 If many of the newest conversations match, older ones are not looked at. If few match but many have the words,
-such as those of a phrase, more of the newest are looked through. Otherwise the index of words is asked, which
-finds all (decision 133).
+such as those of a phrase, more of the newest are looked through. If these do not fill a page, the index of
+words is asked, which finds all, unless nearly all texts have the words (decision 133).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,17 @@ NEWEST = 1_000
 COMMON = 100
 """If this number of them match, no others are searched."""
 
-FREQUENT = 400
-"""If this number of them have the words in any order, the index is not used: nearly all would be read."""
+FREQUENT = 60
+"""If this number of them have the words in any order, more are looked through before the index is used.
+
+It would read 100 times as many texts.
+"""
 
 MORE = 10_000
 """The number of conversations that are looked through then."""
+
+TOO_FREQUENT = 400
+"""If this number of them have the words, the index is not used at all: nearly all texts would be read."""
 
 MOST_TEXTS = 10_000
 """The most texts that are taken from the index."""
@@ -66,7 +72,11 @@ class TextSearch:
     """
 
     def __init__(
-        self, conn: Connection, query: WordQuery, conditions: Sequence[sql.SQL], values: Mapping[str, Any]
+        self,
+        conn: Connection,
+        query: WordQuery,
+        conditions: Sequence[sql.Composable],
+        values: Mapping[str, Any],
     ) -> None:
         self._conn = conn
         self._query = query
@@ -76,16 +86,15 @@ class TextSearch:
     async def match(self, limit: int) -> TextMatches:
         """Return the conversations that match; at least `limit` of them if there are as many."""
         await self._load_words()
-        most = max(NEWEST, limit)
+        most, enough = max(NEWEST, limit), max(COMMON, limit)
         looked_at, having_words, ids, ranks = await self._match(_WALKED, most)
-        if looked_at == most and len(ids) < max(COMMON, limit):
-            if having_words < FREQUENT:
-                most = MOST_TEXTS
-                await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings are misjudged
-                looked_at, _, ids, ranks = await self._match(_LOOKED_UP, most)
-            else:
-                most = max(MORE, limit)
-                looked_at, _, ids, ranks = await self._match(_WALKED, most)
+        if looked_at == most and len(ids) < enough and having_words >= FREQUENT:
+            most, enough = max(MORE, limit), limit
+            looked_at, _, ids, ranks = await self._match(_WALKED, most)
+        if looked_at == most and len(ids) < enough and having_words < TOO_FREQUENT:
+            most = MOST_TEXTS
+            await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings are misjudged
+            looked_at, _, ids, ranks = await self._match(_LOOKED_UP, most)
         return TextMatches(ids=ids, ranks=ranks, is_complete=looked_at < most)
 
     async def fetch_hits(self, ids: Sequence[str]) -> dict[str, Hit]:
