@@ -289,7 +289,7 @@ class _HttpRequest:
     def __init__(self, services: "Gateway") -> None:
         self.services = services
         self.context = _Context()
-        self.state = SimpleNamespace(admitted=SimpleNamespace(slot=_Slot()))
+        self.scope = {"state": {"admitted": SimpleNamespace(slot=_Slot())}}
 
 
 def is_local(update: Update | None) -> bool:
