@@ -139,7 +139,7 @@ async def test_days_that_delete_conversations_are_confirmed(
     refused = await browser.post(path, {"retention_days": "0"})
     assert "retention_days" in read_refusal(refused)
     asked = await browser.post(path, {"retention_days": "1"})
-    assert "Would delete 1 conversation now" in extract_text(asked.text)
+    assert "This deletes 1 conversation whose last message is older" in extract_text(asked.text)
     assert "to be deleted: 1" not in await browser.open_page(path)
     await browser.submit(asked.text)
     assert "to be deleted: 1" in await browser.open_page(path)
@@ -216,8 +216,10 @@ async def test_traffic_is_split_and_then_sent_to_one_version(browser: Browser, a
 async def test_tool_server_keeps_headers_that_are_left_blank(browser: Browser, agent: str) -> None:
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "headers": '{"Authorization": "Bearer x"}'}
     server |= {"require_approval": "always", "max_call_seconds": "60", "elicitation": "on"}
-    await browser.post(f"{agent}/servers/new", server)
+    added = await browser.post(f"{agent}/servers/new", server)
     path = f"{agent}/servers/tools"
+    assert added.url.path == path, "where the tools of the new server are"
+    assert "Tools may ask a person" in extract_text(added.text)
     await browser.post(path, {**server, "headers": "", "allowed_tools": "one\ntwo"})
     shown = await browser.get(path)
     assert "Authorization" in shown.text

@@ -11,9 +11,11 @@ from agentchat.contracts.retention_rule import RetentionDays
 from agentchat.contracts.values import Approvers, OnBusy, OnExpiry, OnNewMessage
 from agentchat.directory import agent_validation
 from agentchat.directory.agent_config import (
+    AllowedTools,
     ApprovalSeconds,
     BaseUrl,
     ClientToolsPolicy,
+    Elicitation,
     FallbackReason,
     HeadersFromRequest,
     MaxCallSeconds,
@@ -24,6 +26,9 @@ from agentchat.directory.agent_config import (
     Reasoning,
     RequestParameters,
     Retrieval,
+    ServerDisabled,
+    ServerHeaders,
+    ServerUrl,
     SystemPrompt,
 )
 from agentchat.directory.approval_policy import ApprovalPolicy
@@ -46,6 +51,15 @@ Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Money = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 """An amount in the currency of the price table."""
+Budget = Annotated[
+    Money,
+    msgspec.Meta(
+        description="What its runs may cost in a month (UTC), in the currency of the prices. There is a "
+        "warning at 80 %; at 100 % messages are refused. Blank: no budget."
+    ),
+]
+UserBudget = Annotated[Money, msgspec.Meta(description="The same for each end user of the account.")]
+RequireUser = Annotated[bool, msgspec.Meta(description="Refuse requests that name no end user (X-User-Id).")]
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +96,9 @@ class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: Name
     plan: PlanName = "Starter"
-    require_user: bool = False
-    monthly_budget: Money | None = None
-    user_monthly_budget: Money | None = None
+    require_user: RequireUser = False
+    monthly_budget: Budget | None = None
+    user_monthly_budget: UserBudget | None = None
     retention_days: RetentionDays | None = None
     id: Id | None = None
 
@@ -94,9 +108,9 @@ class AccountChanges(Changes, frozen=True, kw_only=True):
 
     name: Name | UnsetType = UNSET
     plan: PlanName | UnsetType = UNSET
-    require_user: bool | UnsetType = UNSET
-    monthly_budget: Money | UnsetType | None = UNSET
-    user_monthly_budget: Money | UnsetType | None = UNSET
+    require_user: RequireUser | UnsetType = UNSET
+    monthly_budget: Budget | UnsetType | None = UNSET
+    user_monthly_budget: UserBudget | UnsetType | None = UNSET
     retention_days: RetentionDays | UnsetType | None = UNSET
     disabled: bool | UnsetType = UNSET
 
@@ -276,12 +290,12 @@ class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
 class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A complete tool server; its name is in the path. Omitted `headers` stay."""
 
-    url: BaseUrl
-    headers: dict[str, str] | UnsetType = UNSET
-    allowed_tools: tuple[str, ...] | None = None
-    disabled: bool = False
+    url: ServerUrl
+    headers: ServerHeaders | UnsetType = UNSET
+    allowed_tools: AllowedTools | None = None
+    disabled: ServerDisabled = False
     require_approval: ApprovalPolicy = "never"
-    elicitation: bool = True
+    elicitation: Elicitation = True
     max_call_seconds: MaxCallSeconds = 30
     headers_from_request: HeadersFromRequest = {}
 

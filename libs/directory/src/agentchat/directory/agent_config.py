@@ -33,10 +33,45 @@ OnToolServerError = Literal["continue", "fail"]
 ClientToolsPolicy = Literal["allowed", "refused"]
 Reasoning = Literal["hidden", "summary"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
-MaxCallSeconds = Annotated[int, msgspec.Meta(ge=1, le=600)]
+MaxCallSeconds = Annotated[
+    int,
+    msgspec.Meta(ge=1, le=600, description="A call that takes longer is stopped."),
+]
 RequestParameters = Annotated[tuple[ParameterName, ...], msgspec.Meta(max_length=7)]
-HeadersFromRequest = Annotated[dict[str, VariableName], msgspec.Meta(max_length=8)]
-ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$(?!\n)")]
+HeadersFromRequest = Annotated[
+    dict[str, VariableName],
+    msgspec.Meta(
+        max_length=8,
+        description='Headers whose values are secrets of the request: {"Authorization": "customer_token"}.',
+    ),
+]
+ServerName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9_-]{1,32}$(?!\n)",
+        description="Up to 32 letters, digits, _ and -; it stays as it is.",
+    ),
+]
+ServerUrl = Annotated[
+    BaseUrl,
+    msgspec.Meta(
+        title="URL", description="Of its MCP endpoint, or agent:NAME for another agent of the account."
+    ),
+]
+ServerHeaders = Annotated[
+    dict[str, str],
+    msgspec.Meta(description='Sent with each request, and stored encrypted: {"Authorization": "Bearer …"}.'),
+]
+AllowedTools = Annotated[
+    tuple[str, ...], msgspec.Meta(description="The tools that the agent may call. Blank: all, new ones too.")
+]
+ServerDisabled = Annotated[bool, msgspec.Meta(description="Its tools are neither listed nor called.")]
+Elicitation = Annotated[
+    bool,
+    msgspec.Meta(
+        title="Tools may ask a person", description="In the middle of a call, for input (elicitation)."
+    ),
+]
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,12 +84,12 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     name: ServerName
-    url: BaseUrl
-    headers: dict[str, str] = {}
-    allowed_tools: tuple[str, ...] | None = None
-    disabled: bool = False
+    url: ServerUrl
+    headers: ServerHeaders = {}
+    allowed_tools: AllowedTools | None = None
+    disabled: ServerDisabled = False
     require_approval: ApprovalPolicy = "never"
-    elicitation: bool = True
+    elicitation: Elicitation = True
     max_call_seconds: MaxCallSeconds = 30
     headers_from_request: HeadersFromRequest = {}
 

@@ -50,7 +50,9 @@ def _is_plain(value: object) -> bool:
 
 
 def _parse_time(name: str, value: object) -> object:
-    return datetime.fromisoformat(value) if isinstance(value, str) and name.endswith("_at") else value
+    if isinstance(value, str) and name.endswith(("_at", "_until")):
+        return datetime.fromisoformat(value)
+    return value
 
 
 def print_record(value: Mapping[str, Any]) -> None:

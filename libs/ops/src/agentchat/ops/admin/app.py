@@ -189,10 +189,16 @@ def revoke_token(name: Annotated[str, typer.Argument()], yes: Yes = False) -> No
     printing.print_note(f"token {name} is revoked")
 
 
+_AGENT_FIELDS = ("id", "name", "account_id", "provider", "model", "version", "disabled", "changed_at")
+
+
 @agents.command("list")
 def list_agents(account: Account = None, limit: Most = None, as_json: AsJson = False) -> None:
-    """List agents."""
-    show(find_api().list_all("/agents", limit, account_id=account), as_json=as_json)
+    """List agents, with their most used fields; --json has all."""
+    listed = find_api().list_all("/agents", limit, account_id=account)
+    if not as_json:
+        listed = [{name: each[name] for name in _AGENT_FIELDS} for each in listed]
+    show(listed, as_json=as_json)
 
 
 @agents.command("show")

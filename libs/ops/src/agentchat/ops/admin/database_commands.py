@@ -29,12 +29,13 @@ def show_usage(
     as_json: AsJson = False,
 ) -> None:
     """Show the tokens and runs of a month, and the storage used: of every account, or of one in detail."""
-    path = "/usage" if account is None else f"/accounts/{account}/usage"
-    found = find_api().call("GET", path, query={"month": month})
+    path, api = "/usage" if account is None else f"/accounts/{account}/usage", find_api()
+    found = api.call("GET", path, query={"month": month})
     if as_json:
         printing.print_json(found if account else found["data"])
     elif account is None:
-        printing.print_rows(found["data"])
+        names = {each["id"]: each["name"] for each in api.list_all("/accounts")}
+        printing.print_rows([{"account": names.get(each["account_id"])} | each for each in found["data"]])
     else:
         printing.print_rows(found.pop("lines"))
         printing.print_record(found)

@@ -220,7 +220,7 @@ def _format_lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
     """Format the lags in one line if all are up to date, else in one line each."""
     late = [each for each in lags if each.behind or each.parked]
     if lags and not late:
-        yield "read models", "up to date, and EVENTS" if lags[-1].name == "EVENTS" else "up to date"
+        yield "read models", "up to date, EVENTS too" if lags[-1].name == "EVENTS" else "up to date"
     for each in late:
         parked = f", {format_count(each.parked, 'event')} could not be applied" if each.parked else ""
         yield "lag", f"{each.name}: {format_count(each.behind, 'position')} behind the log{parked}"
@@ -231,6 +231,6 @@ def _format_webhooks(webhooks: EndpointFigures) -> str:
         return "no endpoints"
     return (
         f"{format_count(webhooks.endpoints, 'endpoint')}, {webhooks.failing:,} failing, "
-        f"{webhooks.waiting:,} with deliveries to come; the others lag at most "
-        f"{format_count(webhooks.behind, 'position')} of the log"
+        f"{webhooks.waiting:,} with deliveries to send, "
+        f"at most {format_count(webhooks.behind, 'event')} behind"
     )

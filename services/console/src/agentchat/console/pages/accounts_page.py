@@ -168,7 +168,7 @@ async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Respons
         await admin_accounts.change(admin, account_id, changes)
     except AdminError as error:
         return await _render_account(request, account_id, RefusedForm(given, error))
-    return Redirect(f"/accounts/{account_id}", status_code=303)
+    return Redirect(f"/accounts/{account_id}#changes", status_code=303)
 
 
 @post("/accounts/{account_id:str}/delete", status_code=200, role=Role.OWNER)

@@ -279,12 +279,14 @@ async def get_server(request: AnyRequest, agent_id: FromPath[str], name: FromPat
 
 @post("/agents/{agent_id:str}/servers/{name:str}", status_code=200, role=Role.OPERATOR)
 async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPath[str]) -> Response[Any]:
-    """Add, change or remove a tool server."""
+    """Add, change or remove a tool server. The page of a new one has its tools to choose from."""
     given, admin = await request.form(), get_admin(request)
     try:
         if name == "new":
-            await _add_server(admin, agent_id, _NEW_SERVER.read_body(given))
-        elif "remove" in given:
+            added = _NEW_SERVER.read_body(given)
+            await _add_server(admin, agent_id, added)
+            return Redirect(f"/agents/{agent_id}/servers/{added.name}", status_code=303)
+        if "remove" in given:
             question = Question(
                 title=f"Remove the tool server {name}?",
                 text="The agent loses its tools from the next run on. This is saved as a new version; "

@@ -24,8 +24,8 @@ async def ask_about_retention(
         return None
     question = Question(
         title=f"Keep conversations for {format_count(days, 'day')}?",
-        text=f"Would delete {format_count(found, 'conversation')} now, with files and feedback: the last "
-        "message in them is older. It cannot be undone.",
+        text=f"This deletes {format_count(found, 'conversation')} whose last message is older, with files "
+        "and feedback. It cannot be undone.",
         button="Save and delete them",
         back=request.url.path,
     )

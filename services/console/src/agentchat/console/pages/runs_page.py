@@ -52,7 +52,7 @@ TABLE = TableLayout(
     ),
     shown=(
         *("state", "code", "agent_id", "account_id", "user_id", "tokens", "cost", "duration_ms"),
-        *("first_token_ms", "rating", "started_at", "last_activity"),
+        *("first_token_ms", "rating", "last_activity"),
     ),
     filters=(
         *("state", "code", "agent", "version", "account", "user", "model", "rating", "when"),
