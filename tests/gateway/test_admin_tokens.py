@@ -3,8 +3,11 @@
 import re
 
 import httpx
+import pytest
+from msgspec.structs import fields
 
-from agentchat.administration.account_scope import has_account
+from agentchat.administration.account_scope import KINDS, has_account
+from agentchat.administration.route_signature import Route
 from agentchat.administration.routes import ROUTES
 from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.event_store.event_log import Log
@@ -91,6 +94,69 @@ async def test_limited_token_with_each_route(
         new = {"account_id": other.ids["account_id"], "name": "A", "model": "m"}
         new = new if path == "/agents" else {name: new[name] for name in ("account_id", "name")}
         await token.refused("POST", path, new, status=404, code="not_found")
+
+
+UNCHECKED = {
+    "account_ids": "of tokens, whose routes are closed to limited administrators",
+    "client_id": "of an OAuth client",
+    "delivery_id": "looked for among those of the endpoint in the same path",
+    "document_id": "looked for among those of the knowledge base in the same path",
+}
+"""Parameters whose names look like ids, and why `account_limits` need not check them."""
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_each_id_in_a_request_is_checked_or_has_a_reason(route: Route) -> None:
+    names = {each.name for each in (*route.path_parameters, *route.query)}
+    names |= {each.encode_name for each in fields(route.body)} if route.body is not None else set()
+    ids = {name for name in names if name.endswith(("_id", "_ids"))}
+    assert ids - KINDS.keys() <= UNCHECKED.keys()
+
+
+async def test_child_of_another_account_is_unknown_below_the_own(
+    admin: AdminClient, store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+) -> None:
+    """A path that begins with something of the own account and ends with another's."""
+    storage = Storage(store, log, pool, migrated_database_url)
+    own, other = [await make_tenant(administrator(pool), storage, name) for name in ("otter", "lynx")]
+    token = await make_token(admin, "below", "owner", own.ids["account_id"])
+    nested = [route for route in ROUTES if "{document_id}" in route.path]
+    assert nested
+    for route in nested:
+        answers = []
+        for document in (other.ids["document_id"], UNKNOWN):
+            path = own.fill(route.path.replace("{document_id}", document))
+            body = {"text": "Mine now."} if route.method == "PUT" else None
+            answers.append(await token.send(route.method, path, body))
+        foreign, unknown = answers
+        assert foreign.status_code == 404, route
+        assert _hide_ids(foreign) == _hide_ids(unknown), route
+    kept = f"/knowledge_bases/{other.ids['knowledge_base_id']}/documents/{other.ids['document_id']}"
+    assert (await admin.get(kept))["name"] == "lynx"
+
+
+async def test_totals_and_sums_are_of_the_own_accounts(
+    admin: AdminClient, store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+) -> None:
+    storage = Storage(store, log, pool, migrated_database_url)
+    own, other = [await make_tenant(administrator(pool), storage, name) for name in ("badger", "heron")]
+    token = await make_token(admin, "totals", "viewer", own.ids["account_id"])
+    for path, query in (
+        ("/runs", {}),
+        ("/runs", {"sort": "cost"}),
+        ("/conversations", {}),
+        ("/conversations", {"sort": "tokens"}),
+        ("/conversations/search", {"query": "hello"}),
+        ("/conversations/search", {"query": "hello -lynx"}),
+    ):
+        listed = await token.get(path, **query)
+        assert listed["total"] == len(listed["data"]) > 0, path
+        assert {row["account_id"] for row in listed["data"]} == {own.ids["account_id"]}, path
+    for text in (f"user:{other.name}", other.ids["conversation_id"], other.ids["trace_id"]):
+        assert (await token.get("/conversations/search", query=text))["total"] == 0, text
+    month = await token.get("/usage", with_lines="true")
+    assert [row["account_id"] for row in month["data"]] == [own.ids["account_id"]]
+    assert {line["account_id"] for row in month["data"] for line in row["lines"]} <= {own.ids["account_id"]}
 
 
 def _hide_ids(answer: httpx.Response) -> tuple[int, str]:

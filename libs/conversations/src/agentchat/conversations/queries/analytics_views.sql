@@ -26,14 +26,16 @@ SELECT trace_id, conversation_id, account_id, user_id, agent_id, agent_version, 
        (SELECT avg(score) FROM {feedback} AS feedback WHERE feedback.trace_id = run.trace_id) AS rating,
        duration_ms,
        requested_at::timestamptz AS requested_at, started_at::timestamptz AS started_at,
-       ended_at::timestamptz AS ended_at
+       ended_at::timestamptz AS ended_at,
+       run.ended_at IS NULL AND EXISTS (
+           SELECT FROM {approvals} AS asked WHERE asked.trace_id = run.trace_id AND asked.status = 'pending') AS is_waiting
   FROM {runs} AS run;
 COMMENT ON VIEW analytics.runs IS 'One row for each run, also of deleted conversations';
 COMMENT ON COLUMN analytics.runs.conversation_id IS 'Null if the conversation was deleted';
 COMMENT ON COLUMN analytics.runs.user_id IS 'The end user; null without one, or if the user was deleted';
 COMMENT ON COLUMN analytics.runs.model IS 'The model of the last reply';
 COMMENT ON COLUMN analytics.runs.form IS 'The form of the request''s answer, such as json';
-COMMENT ON COLUMN analytics.runs.state IS 'running (also while it waits for a person: see approvals), completed, failed or cancelled';
+COMMENT ON COLUMN analytics.runs.state IS 'running (also while it is_waiting), completed, failed or cancelled';
 COMMENT ON COLUMN analytics.runs.code IS 'Why it failed or was cancelled';
 COMMENT ON COLUMN analytics.runs.attempts IS 'More than 1 if a worker was lost or a person decided meanwhile';
 COMMENT ON COLUMN analytics.runs.rounds IS 'Calls of the model';
@@ -41,6 +43,7 @@ COMMENT ON COLUMN analytics.runs.tokens IS 'The sum of the four kinds';
 COMMENT ON COLUMN analytics.runs.cost IS 'At the prices of its time; null if tokens have no price';
 COMMENT ON COLUMN analytics.runs.first_token_ms IS 'From the message to the first token; null if there was no text';
 COMMENT ON COLUMN analytics.runs.rating IS 'The mean score of its reply''s feedback';
+COMMENT ON COLUMN analytics.runs.is_waiting IS 'It waits for a decision about a tool call: see approvals';
 COMMENT ON COLUMN analytics.runs.duration_ms IS 'From started_at to ended_at, with the time that it waited for people';
 
 CREATE OR REPLACE VIEW analytics.messages AS
