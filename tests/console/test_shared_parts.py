@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agentchat.console.shared.access import is_local_path
+from agentchat.console.shared.access_check import is_local_path
 from agentchat.console.shared.console_middleware import HEADERS
 from tests.console.pages import Browser, extract_text
 

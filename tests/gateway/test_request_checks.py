@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentchat.contracts import errors, ids
-from agentchat.gateway.http.refusals import format_problem
+from agentchat.gateway.http.problems import format_problem
 from agentchat.gateway.http.request_context import TraceMiddleware
 from tests.gateway.client import Client, check_problem, send_raw
 from tests.gateway.conftest import Accounts

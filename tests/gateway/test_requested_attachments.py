@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment, read_attachment
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.protocols.ag_ui.run_agent import RunAgentInput
 from agentchat.gateway.protocols.ag_ui.run_agent import read_history as read_ag_ui
 from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import UiChat

@@ -27,7 +27,7 @@ from agentchat.contracts.updates import (
 from agentchat.contracts.values import Message, Usage
 from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.leases.waiting_line import WaitingLine
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.protocols.openai.responses import response_types
 from agentchat.gateway.protocols.openai.responses.input_items import (
     InputItem,

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from agentchat.runtime import genai, telemetry
+from agentchat.runtime import genai_attributes, telemetry
 
 REMOTE = {"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 
@@ -48,16 +48,16 @@ def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exporter: InMe
     for span in spans:
         assert "hunter2" not in span.to_json()
         assert span.status.status_code is trace.StatusCode.ERROR
-        assert (span.attributes or {})[genai.ERROR_TYPE] == "ValueError"
+        assert (span.attributes or {})[genai_attributes.ERROR_TYPE] == "ValueError"
 
 
 def test_what_a_span_was_told_of_its_failure_stays(exporter: InMemorySpanExporter) -> None:
     with contextlib.suppress(ValueError), telemetry.open_span("work") as span:
-        span.set_attribute(genai.ERROR_TYPE, "timeout")
+        span.set_attribute(genai_attributes.ERROR_TYPE, "timeout")
         span.set_status(trace.Status(trace.StatusCode.ERROR, "provider_timeout"))
         raise ValueError("no")
     [ended] = exporter.get_finished_spans()
-    assert (ended.attributes or {})[genai.ERROR_TYPE] == "timeout"
+    assert (ended.attributes or {})[genai_attributes.ERROR_TYPE] == "timeout"
     assert ended.status.description == "provider_timeout"
 
 
@@ -73,7 +73,7 @@ def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exporter: InMemor
 
 
 def test_spans_are_exported_with_service_name_and_attributes(exporter: InMemorySpanExporter) -> None:
-    with telemetry.open_span("chat", attributes={genai.OPERATION_NAME: genai.CHAT}):
+    with telemetry.open_span("chat", attributes={genai_attributes.OPERATION_NAME: genai_attributes.CHAT}):
         headers = telemetry.inject({})
     with telemetry.open_span("run", context=telemetry.extract(headers)):
         pass

@@ -138,7 +138,7 @@ def nobody_sweeps() -> Any:
     async def return_nothing(*_: Any, **__: Any) -> list[Any]:
         return []
 
-    return _instead(sys.modules["agentchat.projector.sweeper"], "claim_abandoned", return_nothing)
+    return _instead(sys.modules["agentchat.projector.run_sweeper"], "claim_abandoned", return_nothing)
 
 
 def done_before_saved() -> Any:

@@ -15,7 +15,7 @@ from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import STREAM, RunRequest, ViewKind
@@ -25,7 +25,7 @@ from agentchat.orchestrator.inbox.inbox import Inbox
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.tool_list_cache import ToolListings
 from agentchat.orchestrator.worker import _drain
-from agentchat.projector.sweeper import Sweeper
+from agentchat.projector.run_sweeper import Sweeper
 from agentchat.runtime.postgres import DatabaseUnavailable
 from agentchat.tool_runner.calls.executor import Executor
 from agentchat.tool_runner.calls.handler import HELD_PER_SLOT, CallHandler

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from agentchat.ops.free_ports import find_free_port
-from agentchat.projector.sweeper import SWEEP_SECONDS
+from agentchat.projector.run_sweeper import SWEEP_SECONDS
 from agentchat.runtime.postgres import acquire_connection, open_pool
 from tests.harness import RunningStack, start_stack
 

@@ -28,9 +28,9 @@ from agentchat.conversations.event_store.event_log import Log
 from agentchat.net_guard import Guard
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks import deliveries, endpoints, retry_schedule
-from agentchat.webhooks import sender as sender_module
+from agentchat.webhooks import webhook_sender as sender_module
 from agentchat.webhooks.delivery_projection import DeliveryProjection
-from agentchat.webhooks.sender import DeliverySender
+from agentchat.webhooks.webhook_sender import DeliverySender
 from tests.administrator import SEALER, administrator
 from tests.conversations.given import AT, trace, turn
 from tests.webhooks.receiver import Receiver, open_receiver

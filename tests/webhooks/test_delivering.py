@@ -14,7 +14,7 @@ from standardwebhooks import Webhook
 from agentchat.contracts.webhooks import EVENT_TYPES, WEBHOOKS, EndpointChanges, EventType, derive_webhook_id
 from agentchat.runtime.postgres import Pool, acquire_connection
 from agentchat.webhooks import deliveries, delivery_queue, endpoints, retry_schedule
-from agentchat.webhooks import sender as sender_module
+from agentchat.webhooks import webhook_sender as sender_module
 from tests.administrator import SEALER
 from tests.webhooks.conftest import World, have_attempts
 from tests.webhooks.receiver import Received, build_status

@@ -30,7 +30,7 @@ class RunInput(RunFacts, frozen=True, kw_only=True):
 class ChatRequested(BusMessage, RunInput, frozen=True, kw_only=True, omit_defaults=True):
     """A caller's message to an agent, on `chat.requests.<account_id>`.
 
-    Published by `gateway.runs.submit_request` and `projector.sweeper`, consumed by `orchestrator.inbox`.
+    Published by `gateway.runs.submit_request` and `projector.run_sweeper`, consumed by `orchestrator.inbox`.
 
     `attempt` counts the publications of this request and is part of its Nats-Msg-Id `<trace_id>:<attempt>`;
     the sweeper publishes again with a higher one. `deadline` is by Postgres' clock: a request that has

@@ -14,7 +14,7 @@ from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, S
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import Attributes
 
-from agentchat.runtime.genai import ERROR_TYPE
+from agentchat.runtime.genai_attributes import ERROR_TYPE
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

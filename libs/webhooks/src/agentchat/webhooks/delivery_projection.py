@@ -1,6 +1,6 @@
 """Insert a row with its body for each event of the log that an endpoint subscribes to.
 
-Reads `conversations.event_store.event_log`, run by `projector.worker`; `webhooks.sender` sends the rows. The
+Reads `conversations.event_store.event_log`, run by `projector.worker`; `webhook_sender` sends the rows. The
 id of a row follows from its event and endpoint, so inserting it again changes nothing. Rows are inserted for
 disabled endpoints too: they wait until the endpoint is enabled, for 31 days at most.
 """

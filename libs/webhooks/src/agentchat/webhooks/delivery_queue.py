@@ -1,4 +1,4 @@
-"""Queue deliveries: rows that are claimed, sent by `webhooks.sender`, and recorded.
+"""Queue deliveries: rows that are claimed, sent by `webhooks.webhook_sender`, and recorded.
 
 A claim moves `next_attempt_at` of a delivery ahead. If the process dies, the delivery is due again by then
 and is sent a second time under the same id.

@@ -28,7 +28,7 @@ from agentchat.console.pages import (
 )
 from agentchat.console.pages.now import routes as now
 from agentchat.console.services import ConsoleServices
-from agentchat.console.shared import access, error_pages, health, rendering, sign_in
+from agentchat.console.shared import access_check, error_pages, health, rendering, sign_in
 from agentchat.console.shared.console_middleware import ConsoleMiddleware
 from agentchat.console.shared.console_roles import FILTERED, KEY, Role, RoleTable
 
@@ -69,14 +69,14 @@ def build(services: ConsoleServices) -> ConsoleMiddleware:
         middleware.append(oidc.build_sign_in_cookie(services).middleware)
     app = Litestar(
         [*handlers, services.assets.build_router()],
-        before_request=access.check,
+        before_request=access_check.check,
         csrf_config=CSRFConfig(
             secret=services.sessions.secret.hex(),
-            cookie_name=access.build_cookie_name(services, "agentchat_console_forms"),
+            cookie_name=access_check.build_cookie_name(services, "agentchat_console_forms"),
             header_name="x-form-token",
-            cookie_secure=access.is_secure(services),
+            cookie_secure=access_check.is_secure(services),
             cookie_httponly=True,
-            exclude=[f"^{path}" for path in access.OPEN_PATHS],
+            exclude=[f"^{path}" for path in access_check.OPEN_PATHS],
         ),
         compression_config=CompressionConfig(backend="gzip", exclude="^/(?!static/)"),
         middleware=middleware,

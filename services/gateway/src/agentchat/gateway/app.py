@@ -6,10 +6,10 @@ from litestar.datastructures import State
 from agentchat.gateway.admin.admin_handlers import build_admin_router
 from agentchat.gateway.admin.admin_services import AdminAccess
 from agentchat.gateway.http.exception_handlers import EXCEPTION_HANDLERS, AnyRequest
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest, TraceMiddleware
 from agentchat.gateway.openapi import build_openapi_config
-from agentchat.gateway.protocols.refusal_formats import choose_refusal_format
+from agentchat.gateway.protocols.error_formats import choose_refusal_format
 from agentchat.gateway.routes import ROUTES
 from agentchat.gateway.services import GatewayServices
 

@@ -24,12 +24,12 @@ from agentchat.contracts.examples import AGENT, TRACE
 from agentchat.contracts.ownership import MAX_USER_ID
 from agentchat.contracts.webhooks import EVENT_TYPES, WEBHOOKS
 from agentchat.gateway.access import end_user
-from agentchat.gateway.http.refusals import Refusal, RefusalFormat, RequestIds, format_problem
+from agentchat.gateway.http.problems import Refusal, RefusalFormat, RequestIds, format_problem
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.chat import STREAM_EVENTS
+from agentchat.gateway.protocols.error_formats import choose_refusal_format
 from agentchat.gateway.protocols.openai.completion_types import OpenAIError
-from agentchat.gateway.protocols.openai.openai_refusals import format_openai_error
-from agentchat.gateway.protocols.refusal_formats import choose_refusal_format
+from agentchat.gateway.protocols.openai.openai_errors import format_openai_error
 from agentchat.runtime.listening_socket import is_loopback
 
 PAGE_HEADERS = {

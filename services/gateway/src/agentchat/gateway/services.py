@@ -14,7 +14,7 @@ from agentchat.files.file_store import FileStore
 from agentchat.gateway.access.account_concurrency import AccountBounds
 from agentchat.gateway.access.quotas import FigureCache
 from agentchat.gateway.access.wrong_key_limit import WrongKeys
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.runs.followed_runs import FollowedRuns
 from agentchat.limits import Limiter
 from agentchat.net_guard import Guard

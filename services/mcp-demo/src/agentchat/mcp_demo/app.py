@@ -11,8 +11,8 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agentchat.mcp_demo.information import build_information
 from agentchat.mcp_demo.server import build_server
+from agentchat.mcp_demo.server_information import build_information
 from agentchat.mcp_demo.shop import open_shop
 from agentchat.runtime.health import HealthChecks
 

@@ -9,11 +9,11 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from opentelemetry.trace import SpanKind
 
-from agentchat.mcp_demo.information import DESCRIPTION, NAME, TITLE, VERSION
+from agentchat.mcp_demo.server_information import DESCRIPTION, NAME, TITLE, VERSION
 from agentchat.mcp_demo.shop import Shop
 from agentchat.mcp_demo.shop.calendar import TODAY
 from agentchat.mcp_demo.tools import add_tools
-from agentchat.runtime import genai, logs, telemetry
+from agentchat.runtime import genai_attributes, logs, telemetry
 
 INSTRUCTIONS = (
     f"Tools of the outdoor shop Alder & Finch. Today in the shop is {TODAY}; prices are in EUR. "
@@ -52,10 +52,10 @@ async def trace_call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -
     named: dict[str, str] = {key: str(meta[key]) for key in ("traceparent", "tracestate") if key in meta}
     headers: dict[str, str] = dict(ctx.request.headers) if ctx.request else {}
     attributes = {
-        genai.OPERATION_NAME: genai.EXECUTE_TOOL,
-        genai.TOOL_NAME: tool,
-        genai.MCP_METHOD_NAME: ctx.method,
-        genai.MCP_PROTOCOL_VERSION: ctx.protocol_version,
+        genai_attributes.OPERATION_NAME: genai_attributes.EXECUTE_TOOL,
+        genai_attributes.TOOL_NAME: tool,
+        genai_attributes.MCP_METHOD_NAME: ctx.method,
+        genai_attributes.MCP_PROTOCOL_VERSION: ctx.protocol_version,
     }
     with telemetry.open_span(
         f"tools/call {tool}",
@@ -67,7 +67,7 @@ async def trace_call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -
         result = await call_next(ctx)
         is_error = isinstance(result, dict) and bool(result.get("isError"))
         if is_error:
-            span.set_attribute(genai.ERROR_TYPE, "tool_error")
+            span.set_attribute(genai_attributes.ERROR_TYPE, "tool_error")
         logs.get_logger("tools").info(
             "tool_called",
             tool=tool,

@@ -13,9 +13,9 @@ from litestar.types import ASGIApp
 from agentchat.model_demo import controlled_reply, controls, paced_stream
 from agentchat.model_demo.controls import Attempts, Fault
 from agentchat.model_demo.errors import STATUSES, DemoApiError, build_too_long_error
+from agentchat.model_demo.model_request import DemoConversation, count_tokens
 from agentchat.model_demo.paced_stream import PacedStream
-from agentchat.model_demo.replies import ModelMessage, ModelWire
-from agentchat.model_demo.request import DemoConversation, count_tokens
+from agentchat.model_demo.planned_reply import ModelMessage, ModelWire
 from agentchat.model_demo.wire import anthropic, openai
 from agentchat.runtime import logs
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from agentchat.model_demo import assistant
 from agentchat.model_demo.controls import Controls
-from agentchat.model_demo.replies import PlannedReply, PlannedToolCall
-from agentchat.model_demo.request import BYTES_A_TOKEN, DemoConversation, ModelRequest, count_tokens
+from agentchat.model_demo.model_request import BYTES_A_TOKEN, DemoConversation, ModelRequest, count_tokens
+from agentchat.model_demo.planned_reply import PlannedReply, PlannedToolCall
 
 _MOST_BYTES = 4 << 20
 _LOAD_DELTAS = 200

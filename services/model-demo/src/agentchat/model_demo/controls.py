@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from agentchat.model_demo.errors import STATUSES, DemoApiError, build_invalid_error
-from agentchat.model_demo.replies import StopReason
+from agentchat.model_demo.planned_reply import StopReason
 from agentchat.runtime.bounded_map import BoundedMap
 
 MODELS = ("demo-shop-1", "demo-echo", "demo-load")

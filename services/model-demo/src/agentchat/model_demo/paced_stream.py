@@ -10,7 +10,7 @@ from litestar.types import Receive, Scope, Send
 
 from agentchat.model_demo.controls import Controls, Fault
 from agentchat.model_demo.errors import DemoApiError
-from agentchat.model_demo.replies import Events, ModelWire
+from agentchat.model_demo.planned_reply import Events, ModelWire
 from agentchat.runtime.task_cancellation import wait_first
 
 _WRITE_BYTES = 32_768

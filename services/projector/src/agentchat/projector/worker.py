@@ -22,8 +22,8 @@ from agentchat.files.object_store import ObjectStore
 from agentchat.projector import deletion_step, erasure_step, feed_publisher, retention_step
 from agentchat.projector.leader_election import Leader
 from agentchat.projector.log_follower import LogFollower
+from agentchat.projector.run_sweeper import Sweeper
 from agentchat.projector.settings import ProjectorSettings
-from agentchat.projector.sweeper import Sweeper
 from agentchat.runtime import metrics
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.logs import get_logger
@@ -33,7 +33,7 @@ from agentchat.runtime.retry_loops import follow
 from agentchat.runtime.task_cancellation import wait_first
 from agentchat.webhooks import budget_notices, delivery_projection, delivery_queue
 from agentchat.webhooks.budget_notices import BudgetNotices
-from agentchat.webhooks.sender import DeliverySender
+from agentchat.webhooks.webhook_sender import DeliverySender
 
 _CONNECTIONS = 4
 """Three followers of the log and one for all else. Each session takes 4.5 MiB of Postgres."""

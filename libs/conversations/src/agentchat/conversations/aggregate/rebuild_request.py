@@ -13,7 +13,7 @@ The sweeper counts from 1, so no two publications of one run share a number.
 def rebuild_request(conversation: Conversation, run: Run, attempt: int) -> ChatRequested:
     """Build the request for the `attempt`-th publication of a run that has started.
 
-    Published by `projector.sweeper`, consumed by `orchestrator.inbox.inbox`.
+    Published by `projector.run_sweeper`, consumed by `orchestrator.inbox.inbox`.
     """
     return ChatRequested(
         trace_id=run.trace_id,

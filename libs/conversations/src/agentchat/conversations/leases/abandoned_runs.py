@@ -1,7 +1,7 @@
 """Find runs that no worker holds, to request them again.
 
 Started, not ended, without a live lease. A run that waits for approvals is skipped until they are decided or
-expire. Called by `projector.sweeper`.
+expire. Called by `projector.run_sweeper`.
 """
 
 import msgspec

@@ -21,7 +21,7 @@ from agentchat.administration.checked_input import convert
 from agentchat.administration.key_values import IssuedKey, Key, KeyChanges, KeyRotation, NewKey
 from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.confirmation import DropDown, Question, ask, describe_uses
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.directory_lists import list_all, list_changes

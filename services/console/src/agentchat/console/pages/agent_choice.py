@@ -5,7 +5,7 @@ from typing import Any
 
 from agentchat.administration import admin_agents
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.schema_forms import parse_whole_number
 from agentchat.directory.display_names import list_agent_names
 

@@ -14,7 +14,7 @@ from agentchat.administration import admin_knowledge
 from agentchat.administration.admin_values import Agent, NewAgent
 from agentchat.administration.checked_input import convert
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.directory_lists import list_all
 from agentchat.console.shared.schema_forms import FormField, RefusedForm, SchemaForm, build_body_schema
 from agentchat.contracts.admin_errors import AdminError, Invalid

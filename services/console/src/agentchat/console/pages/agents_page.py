@@ -24,7 +24,7 @@ from agentchat.console.pages.agent_form import EDIT, NEW, build_sections
 from agentchat.console.pages.retention_question import ask_about_retention
 from agentchat.console.pages.tool_choice import SHOWN, build_choice, read_choice
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.confirmation import Question, ask, describe_uses
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.directory_lists import list_account_choices, list_changes, load_account_names

@@ -16,7 +16,7 @@ from agentchat.administration.checked_input import convert
 from agentchat.bus.commands import list_tools
 from agentchat.bus.errors import BusUnavailable
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.audit_reads import record_list_read, record_read
 from agentchat.console.shared.confirmation import OpenQuestion, Question, find_unconfirmed
 from agentchat.console.shared.console_roles import Role

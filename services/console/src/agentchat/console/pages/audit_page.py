@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Response, get
 
 from agentchat.administration import admin_audit
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.rendering import render_page
 

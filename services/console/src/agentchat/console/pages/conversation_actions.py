@@ -8,7 +8,7 @@ from litestar.response import Redirect
 
 from agentchat.administration import admin_conversations, admin_runs
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.confirmation import Question, ask, describe_uses
 from agentchat.console.shared.console_roles import Role
 from agentchat.contracts.admin_errors import Conflict

@@ -21,7 +21,7 @@ from agentchat.console.pages.conversation_view import (
     load_view,
 )
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.audit_reads import record_read
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.error_pages import render_problem

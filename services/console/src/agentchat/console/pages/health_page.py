@@ -11,7 +11,7 @@ from litestar.response import Template
 
 from agentchat.console.live.metrics_history import resolve_targets
 from agentchat.console.services import ConsoleServices, get_services
-from agentchat.console.shared.access import AnyRequest
+from agentchat.console.shared.access_check import AnyRequest
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.rendering import render_page
 from agentchat.ops import process_record

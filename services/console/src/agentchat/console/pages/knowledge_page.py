@@ -9,7 +9,7 @@ from litestar.response import Redirect
 
 from agentchat.administration import admin_accounts, admin_documents, admin_knowledge
 from agentchat.administration.admin_values import NewDocument, NewKnowledgeBase
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.confirmation import Question, ask
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.directory_lists import list_account_choices, load_account_names

@@ -14,7 +14,7 @@ from agentchat.administration.admin_runs import FORM
 from agentchat.administration.admin_values import Agent, NewMessage
 from agentchat.console.pages.agent_choice import load_choices, read_number, read_text
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.audit_reads import record_read
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.rendering import render_page

@@ -8,7 +8,7 @@ from litestar.datastructures import FormMultiDict
 from msgspec import UnsetType
 
 from agentchat.administration.admin_retention import Retention
-from agentchat.console.shared.access import AnyRequest
+from agentchat.console.shared.access_check import AnyRequest
 from agentchat.console.shared.confirmation import Question, ask
 from agentchat.contracts.text_checks import format_count
 

@@ -5,7 +5,7 @@ from litestar.response import Stream, Template
 
 from agentchat.administration.admin_run_list import build_run_filter
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.audit_reads import record_export, record_list_read
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.table_view import (

@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from agentchat.administration import admin_accounts, admin_users
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.confirmation import Question, ask, describe_uses
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.rendering import render_page

@@ -8,7 +8,7 @@ from litestar.response import Redirect
 
 from agentchat.administration import admin_accounts, admin_webhooks
 from agentchat.administration.admin_webhooks import EndpointSwitch
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.directory_lists import list_account_choices, list_changes, load_account_names
 from agentchat.console.shared.rendering import render_page

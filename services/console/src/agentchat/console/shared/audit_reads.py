@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin, get_session
+from agentchat.console.shared.access_check import AnyRequest, get_admin, get_session
 
 
 async def record_read(

@@ -11,7 +11,7 @@ import msgspec
 from litestar import Response
 from litestar.datastructures import FormMultiDict
 
-from agentchat.console.shared.access import AnyRequest
+from agentchat.console.shared.access_check import AnyRequest
 from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import Use
 from agentchat.contracts.text_checks import format_count

@@ -9,7 +9,7 @@ import msgspec
 from agentchat.administration import admin_accounts, admin_audit
 from agentchat.administration.admin_values import AuditRow, Page
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin, get_rights
+from agentchat.console.shared.access_check import AnyRequest, get_admin, get_rights
 from agentchat.directory.display_names import AgentOption, list_agent_names, load_display_names
 
 T = TypeVar("T")

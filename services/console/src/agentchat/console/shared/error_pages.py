@@ -7,7 +7,7 @@ from litestar.exceptions import HTTPException
 from litestar.response import Template
 
 from agentchat.bus.errors import BusUnavailable
-from agentchat.console.shared.access import AnyRequest, is_local_path
+from agentchat.console.shared.access_check import AnyRequest, is_local_path
 from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from agentchat.conversations.errors import UnreadableEvent

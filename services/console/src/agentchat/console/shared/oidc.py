@@ -26,7 +26,7 @@ from litestar.middleware.session.client_side import CookieBackendConfig
 from litestar.response import Redirect, Template
 
 from agentchat.console.services import ConsoleServices, get_services
-from agentchat.console.shared.access import (
+from agentchat.console.shared.access_check import (
     SIGN_IN,
     AnyRequest,
     build_session_cookie,

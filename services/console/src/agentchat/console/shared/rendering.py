@@ -10,7 +10,7 @@ from litestar.response import Template
 from litestar.template import TemplateConfig
 
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, find_session, get_form_token, get_rights
+from agentchat.console.shared.access_check import AnyRequest, find_session, get_form_token, get_rights
 from agentchat.console.shared.assets import Assets
 from agentchat.console.shared.periods import PERIODS
 from agentchat.console.shared.template_filters import FILTERS

@@ -8,7 +8,7 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.response import Redirect, Template
 
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import (
+from agentchat.console.shared.access_check import (
     SIGN_IN,
     SIGN_OUT,
     AnyRequest,

@@ -10,7 +10,7 @@ from litestar.exceptions import TooManyRequestsException
 from litestar.response import Stream
 
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_session
+from agentchat.console.shared.access_check import AnyRequest, get_session
 from agentchat.console.shared.rendering import build_shared_context
 
 BEAT_SECONDS = 5.0

@@ -11,7 +11,7 @@ from litestar.response import Response, Stream, Template
 
 from agentchat.administration.checked_input import RUN_STATES, WAITING
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest
+from agentchat.console.shared.access_check import AnyRequest
 from agentchat.console.shared.directory_lists import list_filter_choices
 from agentchat.console.shared.periods import PERIODS, compute_bounds
 from agentchat.console.shared.rendering import render_page

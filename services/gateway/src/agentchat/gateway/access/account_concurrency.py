@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 
 READS_AT_ONCE = 4
 TURN_SECONDS = 15.0

@@ -11,7 +11,7 @@ from litestar.datastructures import Headers
 from agentchat.directory.agent_to_agent import open_token
 from agentchat.directory.api_keys import Caller, Scope, load_account_caller
 from agentchat.gateway.access.end_user import read_user_header, set_user
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime import metrics
 from agentchat.runtime.client_address import find_peer

@@ -38,7 +38,7 @@ from agentchat.gateway.access.idempotency_header import IdempotencyKey, read_ide
 from agentchat.gateway.access.plan_limits import Slot, check_read_rate, check_write_rate, take_slot
 from agentchat.gateway.access.quotas import check_storage
 from agentchat.gateway.access.stream_form import read_stream_form
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
+from agentchat.gateway.http.problems import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, Connection, JsonRequest
 
 BODY_SECONDS = 7.0

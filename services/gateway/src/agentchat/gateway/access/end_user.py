@@ -7,7 +7,7 @@ from litestar.datastructures import Headers
 
 from agentchat.contracts.ownership import MAX_USER_ID, is_user_id
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 
 HEADER = "X-User-Id"

@@ -12,7 +12,7 @@ from litestar.params import HeaderParameter
 
 from agentchat.conversations.idempotency import idempotency_keys
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.runtime.postgres import Pool
 
 NAME = "Idempotency-Key"

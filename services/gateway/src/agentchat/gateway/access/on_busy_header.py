@@ -6,7 +6,7 @@ from litestar.datastructures import Headers
 from litestar.params import HeaderParameter
 
 from agentchat.contracts.values import OnBusy
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 
 NAME = "X-On-Busy"
 

@@ -9,7 +9,7 @@ from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
 from agentchat.conversations.queries.account_usage import AccountFigures
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.quotas import FigureCache, check_quotas, count_seconds_to_next_month
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import RequestContext
 from agentchat.limits import Admission, Counts, Limiter
 from agentchat.runtime import metrics

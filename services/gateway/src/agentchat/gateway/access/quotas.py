@@ -16,7 +16,7 @@ from agentchat.contracts.ownership import Owner
 from agentchat.conversations.queries.account_usage import AccountFigures, load_account_usage, load_user_usage
 from agentchat.directory.api_keys import Caller
 from agentchat.files.file_store import sum_file_bytes
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool

@@ -1,6 +1,6 @@
 """Read the form of stream that a request asks for in X-Stream-Form, and check the plan."""
 
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 
 _HEADER = "X-Stream-Form"

@@ -24,7 +24,7 @@ from agentchat.contracts.admin_errors import NotFound
 from agentchat.gateway.admin.admin_token import ROUTE, may_administer
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
 from agentchat.gateway.http.pagination import decode_position, encode_next_cursor
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
+from agentchat.gateway.http.problems import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.request_context import JsonRequest, decode_slashes
 
 _Actor = Annotated[

@@ -11,7 +11,7 @@ from agentchat.administration.route_signature import Route
 from agentchat.directory.named_tokens import ENVIRONMENT_TOKEN, Role, TokenHolder, find_holder
 from agentchat.gateway.access.checks import receive_data, to_request
 from agentchat.gateway.admin.admin_services import AdminAccess
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import Connection, JsonRequest
 from agentchat.runtime import metrics
 from agentchat.runtime.client_address import find_peer

@@ -16,7 +16,7 @@ from agentchat.contracts.values import ApprovalDecision
 from agentchat.conversations.queries.find_approvals import list_approvals
 from agentchat.gateway.access.checks import may_act, may_read
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.decide_approval import decide, find_owned_approval
 

@@ -7,7 +7,7 @@ from agentchat.contracts.messages import CancelRequested
 from agentchat.conversations.aggregate.rebuild_request import CANCELLED, rebuild_request
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.gateway.access.checks import may_act
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run
 from agentchat.gateway.services import GatewayServices

@@ -5,7 +5,7 @@ from litestar import delete
 from agentchat.bus.commands import erase_conversation
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.api.get_conversation import ConversationId, parse_conversation_id
-from agentchat.gateway.http.refusals import build_conversation_not_found
+from agentchat.gateway.http.problems import build_conversation_not_found
 from agentchat.gateway.http.request_context import JsonRequest
 
 

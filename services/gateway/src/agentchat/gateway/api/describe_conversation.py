@@ -21,7 +21,7 @@ from agentchat.gateway.api.get_conversation import (
     parse_conversation_id,
     show_conversation,
 )
-from agentchat.gateway.http.refusals import Refusal, build_conversation_not_found, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_conversation_not_found, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.claim_key import claim_command
 from agentchat.gateway.runs.conversation_labels import check_changed_pairs, check_title

@@ -19,7 +19,7 @@ from agentchat.conversations.queries.time_travel import WRONG_VERSION_OR_TIME, p
 from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import MessagePage, build_conversation_row, build_message_row
 from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, encode_next_cursor
-from agentchat.gateway.http.refusals import build_conversation_not_found, build_field_refusal
+from agentchat.gateway.http.problems import build_conversation_not_found, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime.postgres import Pool
 

@@ -20,7 +20,7 @@ from agentchat.conversations.queries.conversation_filters import (
 from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import ConversationPage
 from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, take_first_page
-from agentchat.gateway.http.refusals import build_field_refusal, replace_nul
+from agentchat.gateway.http.problems import build_field_refusal, replace_nul
 from agentchat.gateway.http.request_context import JsonRequest
 
 _PREFIX = "metadata."

@@ -23,7 +23,7 @@ from agentchat.conversations.queries.find_by_trace import find_run
 from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.gateway.access.checks import may_read, may_write
 from agentchat.gateway.api.conversation_rows import build_feedback_row
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime.postgres import Pool, acquire_connection
 

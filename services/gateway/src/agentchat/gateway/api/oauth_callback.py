@@ -13,7 +13,7 @@ from agentchat.contracts import subjects
 from agentchat.contracts.authorizations import CALLBACK_PATTERN, AuthorizationFinished, FinishAuthorization
 from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.contracts.timings import AUTHORIZE_SECONDS
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.runtime.client_address import find_peer
 

@@ -16,7 +16,7 @@ from agentchat.contracts.updates import Broken
 from agentchat.conversations.queries.find_by_trace import FoundRun
 from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.access.stream_form import read_stream_form
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.chat import FORMS, StreamForm
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, make_run_not_found

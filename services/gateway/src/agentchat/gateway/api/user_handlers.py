@@ -21,7 +21,7 @@ from agentchat.files.file_store import has_files
 from agentchat.gateway.access.checks import may_manage_account, may_read_account
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest, decode_slashes
 
 UserId = Annotated[str, PathParameter(description="The end user, percent-encoded, as X-User-Id named it.")]

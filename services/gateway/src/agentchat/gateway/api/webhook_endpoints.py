@@ -11,7 +11,7 @@ from agentchat.contracts import http
 from agentchat.contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
 from agentchat.gateway.access.checks import may_manage_account
 from agentchat.gateway.http.pagination import Cursor, Limit, NextCursor, decode_position, take_first_page
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.net_guard import AddressRefused
 from agentchat.webhooks import endpoints

@@ -15,7 +15,7 @@ from agentchat.directory.model_file_types import find_model_inputs
 from agentchat.files.errors import FilesUnavailable, FileTooLarge, QuotaExceeded, UnsupportedFile
 from agentchat.files.file_store import FileStore
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment, build_attachment_refusal
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.net_guard.guarded_download import Downloader, NotDownloaded
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool

@@ -9,7 +9,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 import msgspec
 
 from agentchat.contracts import http
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 
 MAX_ATTACHMENTS = 20
 """For one message."""

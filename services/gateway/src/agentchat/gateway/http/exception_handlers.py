@@ -10,7 +10,7 @@ from agentchat.contracts import http
 from agentchat.contracts.admin_errors import AdminError
 from agentchat.conversations.errors import UnknownEvent
 from agentchat.files.errors import FileGone, FileRefused, FilesError, FileTooLarge, QuotaExceeded
-from agentchat.gateway.http.refusals import ClientDisconnected, Refusal, make_printable, to_refusal
+from agentchat.gateway.http.problems import ClientDisconnected, Refusal, make_printable, to_refusal
 from agentchat.gateway.http.request_context import get_context
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable

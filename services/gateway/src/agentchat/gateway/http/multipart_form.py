@@ -11,7 +11,7 @@ from litestar.exceptions import InternalServerException
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
 from agentchat.contracts.files import MAX_FILE_BYTES
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal, make_printable
+from agentchat.gateway.http.problems import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.request_context import JsonRequest
 
 UPLOAD_SECONDS = 300.0

@@ -24,7 +24,7 @@ from agentchat.administration.checked_input import read_json
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http import ignored_parameters
-from agentchat.gateway.http.refusals import (
+from agentchat.gateway.http.problems import (
     Refusal,
     RefusalFormat,
     RequestIds,

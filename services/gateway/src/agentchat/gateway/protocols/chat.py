@@ -22,7 +22,7 @@ from agentchat.gateway.access.checks import get_admitted, may_chat
 from agentchat.gateway.access.idempotency_header import IdempotencyHeader
 from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.attachments.requested_attachment import read_attachment
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size, replace_nul
+from agentchat.gateway.http.problems import Refusal, build_field_refusal, check_size, replace_nul
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.client_tools import read_client_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options

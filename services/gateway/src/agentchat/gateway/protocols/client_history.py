@@ -22,7 +22,7 @@ from agentchat.conversations.queries.find_by_history import (
 from agentchat.conversations.queries.read_thread import Thread, find_thread
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment, check_count
-from agentchat.gateway.http.refusals import build_field_refusal, check_size, replace_nul
+from agentchat.gateway.http.problems import build_field_refusal, check_size, replace_nul
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
 from agentchat.gateway.runs.run_request import Fork, RunRequest

@@ -9,7 +9,7 @@ from agentchat.contracts import wire
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.values import ClientTool
 from agentchat.directory.json_values import check_json
-from agentchat.gateway.http.refusals import build_field_refusal, to_refusal
+from agentchat.gateway.http.problems import build_field_refusal, to_refusal
 
 MAX_TOOLS = 64
 MAX_BYTES = 64 * 1024

@@ -12,7 +12,7 @@ from agentchat.directory.agent_config import load_agent
 from agentchat.directory.agent_validation import is_header_value
 from agentchat.directory.prompt_variables import check_context
 from agentchat.directory.request_parameters import select_parameters
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal, to_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal, to_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 
 MAX_SECRETS = 8

@@ -15,7 +15,7 @@ from agentchat.conversations.idempotency import idempotency_keys
 from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.conversations.idempotency.idempotency_keys import Claim, KeyConflict
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 C = TypeVar("C", DescribeConversation, ForkConversation)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentchat.contracts.values import MAX_KEY, MAX_PAIRS, MAX_VALUE
-from agentchat.gateway.http.refusals import build_field_refusal, make_printable, replace_nul
+from agentchat.gateway.http.problems import build_field_refusal, make_printable, replace_nul
 
 
 def check_title(title: str) -> str:

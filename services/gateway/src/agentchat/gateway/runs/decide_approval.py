@@ -10,7 +10,7 @@ from agentchat.contracts.ownership import may_use
 from agentchat.contracts.values import Decider
 from agentchat.conversations.queries.find_approvals import FoundApproval, find_approval
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.runtime import failpoints
 from agentchat.runtime.postgres import Pool
 

@@ -19,7 +19,7 @@ from agentchat.contracts.stream_cursors import Cursor
 from agentchat.contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS, STREAMS_DRAIN_SECONDS
 from agentchat.contracts.updates import Broken, TextUpdate, Update
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.progress import CallOrder, Phase
 from agentchat.gateway.runs.run_follower import RunFollower, UpdateQueue

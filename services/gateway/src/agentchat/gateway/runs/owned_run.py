@@ -9,7 +9,7 @@ from agentchat.contracts.ownership import may_use
 from agentchat.contracts.stream_cursors import Cursor
 from agentchat.conversations.queries.find_by_trace import FoundRun, find_run
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.run_follower import RunFollower

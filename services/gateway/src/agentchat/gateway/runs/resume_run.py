@@ -12,7 +12,7 @@ from agentchat.conversations.idempotency.idempotency_keys import Claim
 from agentchat.conversations.queries.find_by_trace import load_run
 from agentchat.gateway.access.authentication import check_scope
 from agentchat.gateway.access.checks import get_admitted
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.gateway.runs.decide_approval import clean_decision, decide, find_owned_approval

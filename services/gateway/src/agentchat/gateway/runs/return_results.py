@@ -9,7 +9,7 @@ from agentchat.contracts.values import ClientToolResult, Decider
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.queries.find_approvals import find_requesting_run
 from agentchat.conversations.queries.find_by_trace import load_run
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal, check_size
+from agentchat.gateway.http.problems import Refusal, build_field_refusal, check_size
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.owned_run import find_owned_run
 

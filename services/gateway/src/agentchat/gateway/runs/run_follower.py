@@ -21,7 +21,7 @@ from agentchat.contracts.updates import (
     Update,
     WarningUpdate,
 )
-from agentchat.gateway.http.refusals import ClientDisconnected, Refusal
+from agentchat.gateway.http.problems import ClientDisconnected, Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.progress import Phase

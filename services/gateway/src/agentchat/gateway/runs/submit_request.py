@@ -26,7 +26,7 @@ from agentchat.gateway.access.checks import get_admitted
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.access.on_busy_header import read_on_busy
 from agentchat.gateway.attachments.message_files import MessageFiles
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.claim_key import claim_run, extend_claim, give_up_claim

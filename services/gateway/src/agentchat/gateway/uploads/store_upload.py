@@ -3,7 +3,7 @@
 from agentchat.directory.api_keys import Caller
 from agentchat.files.file_store import FileRow
 from agentchat.gateway.http.multipart_form import receive_form
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 
 _SHORTEST = 3600

@@ -9,7 +9,7 @@ from litestar.response import Stream
 
 from agentchat.contracts.ids import is_uuid
 from agentchat.files.file_store import FileRow
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 
 FileId = Annotated[str, PathParameter(description="The file's id, as the upload answered.")]

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from agentchat.model_demo.assistant import words
-from agentchat.model_demo.request import DemoConversation
+from agentchat.model_demo.model_request import DemoConversation
 
 _END = "</document>"
 _DOCUMENT = re.compile(r"<document index=\"(\d{1,9})\" title=\"([^\"]{0,500})\">(.*?)</document>", re.DOTALL)

@@ -16,8 +16,8 @@ from agentchat.model_demo.assistant import (
     words,
 )
 from agentchat.model_demo.assistant.small_talk import Memory
-from agentchat.model_demo.replies import PlannedReply, PlannedToolCall
-from agentchat.model_demo.request import DemoConversation, Tool
+from agentchat.model_demo.model_request import DemoConversation, Tool
+from agentchat.model_demo.planned_reply import PlannedReply, PlannedToolCall
 
 _CLOSING = "Is there anything else I can do for you?"
 _MOST_ROUNDS, _MOST_CALLS = 4, 8

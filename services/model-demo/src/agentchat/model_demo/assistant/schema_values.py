@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import unquote
 
-from agentchat.model_demo.request import Schema
+from agentchat.model_demo.model_request import Schema
 
 _MOST_DEPTH = 24
 _FORMATS = {"date-time": "2026-01-01T00:00:00Z", "date": "2026-01-01", "email": "ada@example.com"}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from agentchat.model_demo.assistant import documents, words
-from agentchat.model_demo.request import DemoConversation, Tool
+from agentchat.model_demo.model_request import DemoConversation, Tool
 
 _YOU_ARE = re.compile(r"\b(?:You are|Your name is)\s+([^\n.;:!?]{2,120})")
 _ONLY = re.compile(

@@ -4,7 +4,7 @@ import re
 from typing import Any, NamedTuple
 
 from agentchat.model_demo.assistant import schema_values, words
-from agentchat.model_demo.request import Tool
+from agentchat.model_demo.model_request import Tool
 
 _MOST_CALLS = 6
 _QUERY = (

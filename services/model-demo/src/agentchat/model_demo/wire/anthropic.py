@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from agentchat.model_demo.errors import STATUSES, DemoApiError, build_invalid_error
-from agentchat.model_demo.replies import Events, ModelMessage, PlannedReply, split_into_words
-from agentchat.model_demo.request import (
+from agentchat.model_demo.model_request import (
     Block,
     ChatMessage,
     FileBlock,
@@ -22,6 +21,7 @@ from agentchat.model_demo.request import (
     read_file,
     refuse_invalid,
 )
+from agentchat.model_demo.planned_reply import Events, ModelMessage, PlannedReply, split_into_words
 from agentchat.model_demo.thinking_blocks import check_thinking
 
 ERROR_PREFIX = b"event: error\ndata: "

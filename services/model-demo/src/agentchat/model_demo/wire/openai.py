@@ -6,15 +6,7 @@ from typing import Any
 import msgspec
 
 from agentchat.model_demo.errors import DemoApiError
-from agentchat.model_demo.replies import (
-    Events,
-    ModelMessage,
-    PlannedReply,
-    PlannedToolCall,
-    StopReason,
-    split_into_words,
-)
-from agentchat.model_demo.request import (
+from agentchat.model_demo.model_request import (
     Block,
     ChatMessage,
     ModelRequest,
@@ -27,6 +19,14 @@ from agentchat.model_demo.request import (
     count_tokens,
     read_file,
     refuse_invalid,
+)
+from agentchat.model_demo.planned_reply import (
+    Events,
+    ModelMessage,
+    PlannedReply,
+    PlannedToolCall,
+    StopReason,
+    split_into_words,
 )
 
 ERROR_PREFIX = b"data: "

@@ -2,7 +2,7 @@
 
 They are recorded at the conversation's version that they were made on.
 The last decision that a run waits for ends its pause in the log. The run is requested here; if that fails,
-`projector.sweeper` requests it. Called through `gateway.runs.decide_approval`
+`projector.run_sweeper` requests it. Called through `gateway.runs.decide_approval`
 and `gateway.runs.return_results`.
 """
 

@@ -26,7 +26,7 @@ from agentchat.orchestrator.models.continue_reply import Seam, replace_text
 from agentchat.orchestrator.models.model_interface import clean_provider_message
 from agentchat.orchestrator.output.output_spec import OutputSpec, strip_fence
 from agentchat.orchestrator.run.channel import TraceChannel
-from agentchat.runtime import genai, logs, metrics, telemetry
+from agentchat.runtime import genai_attributes, logs, metrics, telemetry
 
 _BEFORE_GOING_ON_SECONDS = 0.25
 _REPAIR = (
@@ -41,20 +41,20 @@ def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
     """Trace one call as `chat <model>`, with its cost and its failure."""
     before, began, outcome = meter.usage, time.perf_counter(), "ok"
     with telemetry.open_span(
-        f"{genai.CHAT} {call.model}",
+        f"{genai_attributes.CHAT} {call.model}",
         kind=SpanKind.CLIENT,
         attributes={
-            genai.OPERATION_NAME: genai.CHAT,
-            genai.PROVIDER_NAME: provider,
-            genai.REQUEST_MODEL: call.model,
-            genai.REQUEST_STREAM: True,
+            genai_attributes.OPERATION_NAME: genai_attributes.CHAT,
+            genai_attributes.PROVIDER_NAME: provider,
+            genai_attributes.REQUEST_MODEL: call.model,
+            genai_attributes.REQUEST_STREAM: True,
         },
     ) as span:
         try:
             yield span
         except ModelFailure as failure:
             outcome = failure.code
-            span.set_attribute(genai.ERROR_TYPE, failure.kind)
+            span.set_attribute(genai_attributes.ERROR_TYPE, failure.kind)
             span.set_status(Status(StatusCode.ERROR, failure.code))
             raise
         except BaseException:
@@ -73,16 +73,16 @@ def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
             for kind, tokens in kinds.items():
                 if tokens:
                     metrics.TOKENS.labels(provider=provider, model=call.model, kind=kind).inc(tokens)
-            span.set_attribute(genai.USAGE_INPUT_TOKENS, fresh + cached + created)
-            span.set_attribute(genai.USAGE_OUTPUT_TOKENS, written)
-            span.set_attribute(genai.USAGE_CACHE_READ_INPUT_TOKENS, cached)
-            span.set_attribute(genai.USAGE_CACHE_CREATION_INPUT_TOKENS, created)
+            span.set_attribute(genai_attributes.USAGE_INPUT_TOKENS, fresh + cached + created)
+            span.set_attribute(genai_attributes.USAGE_OUTPUT_TOKENS, written)
+            span.set_attribute(genai_attributes.USAGE_CACHE_READ_INPUT_TOKENS, cached)
+            span.set_attribute(genai_attributes.USAGE_CACHE_CREATION_INPUT_TOKENS, created)
 
 
 def _describe(span: Span, reply: ModelReply) -> None:
-    span.set_attribute(genai.RESPONSE_ID, reply.message_id)
-    span.set_attribute(genai.RESPONSE_MODEL, reply.model)
-    span.set_attribute(genai.RESPONSE_FINISH_REASONS, [reply.stop_reason])
+    span.set_attribute(genai_attributes.RESPONSE_ID, reply.message_id)
+    span.set_attribute(genai_attributes.RESPONSE_MODEL, reply.model)
+    span.set_attribute(genai_attributes.RESPONSE_FINISH_REASONS, [reply.stop_reason])
 
 
 class RoundCost:

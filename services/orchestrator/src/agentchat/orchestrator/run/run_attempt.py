@@ -46,7 +46,7 @@ from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.offered_tools import OfferedTools
 from agentchat.orchestrator.tools.tool_calls import RunToolCalls
 from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
-from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
+from agentchat.runtime import failpoints, genai_attributes, logs, metrics, telemetry
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 
@@ -120,14 +120,14 @@ class RunAttempt:
         """Work until the run has ended or paused in the log. Raises what `run_attempt` does."""
         agent = self._opened.agent
         with telemetry.open_span(
-            f"{genai.INVOKE_AGENT} {agent.name}",
+            f"{genai_attributes.INVOKE_AGENT} {agent.name}",
             kind=SpanKind.INTERNAL,
             attributes={
-                genai.OPERATION_NAME: genai.INVOKE_AGENT,
-                genai.AGENT_ID: agent.agent_id,
-                genai.AGENT_NAME: agent.name,
-                genai.AGENT_VERSION: str(agent.version),
-                genai.CONVERSATION_ID: self.log.conversation.conversation_id,
+                genai_attributes.OPERATION_NAME: genai_attributes.INVOKE_AGENT,
+                genai_attributes.AGENT_ID: agent.agent_id,
+                genai_attributes.AGENT_NAME: agent.name,
+                genai_attributes.AGENT_VERSION: str(agent.version),
+                genai_attributes.CONVERSATION_ID: self.log.conversation.conversation_id,
                 **({"user.id": user_id} if (user_id := self.log.conversation.user_id) else {}),
             },
         ):

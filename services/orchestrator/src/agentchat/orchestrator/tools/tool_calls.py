@@ -24,7 +24,7 @@ from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.run_clock import RunClock, add_seconds
-from agentchat.runtime import failpoints, genai, telemetry
+from agentchat.runtime import failpoints, genai_attributes, telemetry
 from agentchat.runtime.retry_loops import wait_for_event
 
 _LOOK_AGAIN_SECONDS = 5.0
@@ -318,12 +318,12 @@ class RunToolCalls:
 
 def _start_span(call: Call) -> Span:
     return telemetry.start_span(
-        f"{genai.EXECUTE_TOOL} {call.name}",
+        f"{genai_attributes.EXECUTE_TOOL} {call.name}",
         kind=SpanKind.CLIENT,
         attributes={
-            genai.OPERATION_NAME: genai.EXECUTE_TOOL,
-            genai.TOOL_NAME: call.name,
-            genai.TOOL_CALL_ID: call.call_id,
-            genai.TOOL_TYPE: "function",
+            genai_attributes.OPERATION_NAME: genai_attributes.EXECUTE_TOOL,
+            genai_attributes.TOOL_NAME: call.name,
+            genai_attributes.TOOL_CALL_ID: call.call_id,
+            genai_attributes.TOOL_TYPE: "function",
         },
     )

@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from agentchat.bus.bus import Bus
 from agentchat.contracts import messages, tool_messages
 from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
-from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
+from agentchat.runtime import failpoints, genai_attributes, logs, metrics, telemetry
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -336,10 +336,10 @@ class Executor:
 def _trace_call(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[None]:
     """Open the MCP client's span; the call's `_meta` carries its context to the server."""
     attributes = {
-        genai.MCP_METHOD_NAME: "tools/call",
-        genai.OPERATION_NAME: genai.EXECUTE_TOOL,
-        genai.TOOL_NAME: request.tool,
-        genai.MCP_PROTOCOL_VERSION: server.protocol_version,
+        genai_attributes.MCP_METHOD_NAME: "tools/call",
+        genai_attributes.OPERATION_NAME: genai_attributes.EXECUTE_TOOL,
+        genai_attributes.TOOL_NAME: request.tool,
+        genai_attributes.MCP_PROTOCOL_VERSION: server.protocol_version,
     }
     with telemetry.open_span(
         f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes
@@ -347,7 +347,7 @@ def _trace_call(server: ToolServer, request: tool_messages.ToolRequested) -> Ite
         try:
             yield
         except ToolFailed as failed:
-            span.set_attribute(genai.ERROR_TYPE, failed.fault.kind)
+            span.set_attribute(genai_attributes.ERROR_TYPE, failed.fault.kind)
             span.set_status(StatusCode.ERROR)
             raise
 

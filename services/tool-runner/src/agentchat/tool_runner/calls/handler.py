@@ -19,7 +19,7 @@ from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.contracts.files import StoredFile
 from agentchat.files.file_store import FileStore
-from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
+from agentchat.runtime import failpoints, genai_attributes, logs, metrics, telemetry
 from agentchat.runtime.retry_loops import retry
 from agentchat.tool_runner.calls.call_output import render_error, render_result
 from agentchat.tool_runner.calls.executor import (
@@ -63,11 +63,11 @@ class CallHandler:
             await self._bury(delivery, str(error))
             return
         attributes = {
-            genai.OPERATION_NAME: genai.EXECUTE_TOOL,
-            genai.TOOL_NAME: request.tool,
-            genai.TOOL_CALL_ID: request.call_id,
-            genai.TOOL_TYPE: "extension",
-            genai.AGENT_ID: request.agent_id,
+            genai_attributes.OPERATION_NAME: genai_attributes.EXECUTE_TOOL,
+            genai_attributes.TOOL_NAME: request.tool,
+            genai_attributes.TOOL_CALL_ID: request.call_id,
+            genai_attributes.TOOL_TYPE: "extension",
+            genai_attributes.AGENT_ID: request.agent_id,
         }
         with (
             logs.bind_context(trace_id=request.trace_id, account_id=request.account_id),
@@ -187,7 +187,7 @@ def _record_call(
             ended, fault, detail = "ok", "", ""
     if fault:
         span = get_current_span()
-        span.set_attribute(genai.ERROR_TYPE, fault)
+        span.set_attribute(genai_attributes.ERROR_TYPE, fault)
         span.set_status(StatusCode.ERROR)
     if seconds is not None:
         metrics.TOOL_CALLS.labels(server=_SERVERS.admit(request.server), outcome=ended).observe(seconds)

@@ -11,7 +11,7 @@ from litestar.response import Redirect, Stream, Template
 from agentchat.console.pages.now.now_board import Board
 from agentchat.console.pages.now.open_runs import NowFilter, RunTable
 from agentchat.console.services import get_services
-from agentchat.console.shared.access import AnyRequest, get_admin
+from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.audit_reads import record_live_read
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.directory_lists import FilterChoices, list_filter_choices

@@ -9,7 +9,7 @@ from typing import Any
 from agentchat.contracts import errors, ids, updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import ApprovalNeeded, Elicitation
-from agentchat.gateway.http.refusals import FormattedRefusal, Refusal, RequestIds
+from agentchat.gateway.http.problems import FormattedRefusal, Refusal, RequestIds
 
 ANSWER: dict[str, Any] = {
     "type": "object",

@@ -25,7 +25,7 @@ from agentchat.gateway.attachments.requested_attachment import (
     build_attachment_refusal,
     read_attachment,
 )
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.http.request_context import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, get_max_message_bytes

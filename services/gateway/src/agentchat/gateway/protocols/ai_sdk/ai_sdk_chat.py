@@ -20,7 +20,7 @@ from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import AgentName, get_admitted, may_chat_with_agent
 from agentchat.gateway.access.on_busy_header import OnBusyHeader
 from agentchat.gateway.attachments.requested_attachment import build_attachment_refusal, read_attachment
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.http.request_context import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, get_max_message_bytes

@@ -7,7 +7,7 @@ import msgspec
 from agentchat.contracts import errors, ids, updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import Cut, Source
-from agentchat.gateway.http.refusals import FormattedRefusal, Refusal, RequestIds
+from agentchat.gateway.http.problems import FormattedRefusal, Refusal, RequestIds
 from agentchat.gateway.runs.after_pause import AfterPause
 
 _DONE = b"data: [DONE]\n\n"

@@ -26,7 +26,7 @@ from agentchat.contracts.values import ApprovalNeeded
 from agentchat.directory.agent_names import NamedAgent, find_named_agent, list_named_agents
 from agentchat.directory.agent_to_agent import MAX_DEPTH
 from agentchat.gateway.access.checks import CallMeta, get_admitted
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.chat import build_run_request
 from agentchat.gateway.protocols.mcp.mcp_route import REQUEST

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentchat.contracts import updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import Cut, PendingClientCall, Source
-from agentchat.gateway.protocols.openai import completion_types, openai_refusals
+from agentchat.gateway.protocols.openai import completion_types, openai_errors
 from agentchat.gateway.protocols.openai.citations import list_citations
 
 _DONE = b"data: [DONE]\n\n"
@@ -83,7 +83,7 @@ class CompletionChunks:
         return completion_types.CompletionDelta(tool_calls=(call,))
 
     def _encode_error(self, broken: updates.Broken) -> bytes:
-        error = openai_refusals.build_error_event(broken.code, broken.message, broken.approvals).error
+        error = openai_errors.build_error_event(broken.code, broken.message, broken.approvals).error
         error = replace(error, conversation_id=self._conversation_id)
         return json.encode_sse(completion_types.OpenAIError(error=error))
 

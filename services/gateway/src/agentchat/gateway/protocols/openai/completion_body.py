@@ -16,7 +16,7 @@ from agentchat.contracts import http, ids, wire
 from agentchat.contracts.examples import AGENT
 from agentchat.contracts.ownership import MAX_USER_ID
 from agentchat.contracts.values import ClientToolResult
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.protocols.client_history import MessageBuilder
 from agentchat.gateway.protocols.client_tools import encode_output
 from agentchat.gateway.protocols.openai.content_parts import OpenAiPart, read_content

@@ -11,7 +11,7 @@ from agentchat.contracts.ownership import build_scope
 from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
 from agentchat.gateway.access.on_busy_header import OnBusyHeader
-from agentchat.gateway.http.refusals import replace_nul
+from agentchat.gateway.http.problems import replace_nul
 from agentchat.gateway.http.request_context import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.chat import get_max_message_bytes
 from agentchat.gateway.protocols.client_history import place_in_conversation

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.client_tools import convert_tool, read_client_tools
 from agentchat.gateway.protocols.openai.structured_output import OutputFunction, read_function_name

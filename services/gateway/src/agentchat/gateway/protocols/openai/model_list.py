@@ -7,7 +7,7 @@ from litestar.params import PathParameter
 
 from agentchat.directory.agent_names import NamedAgent, find_named_agent, list_named_agents
 from agentchat.gateway.access.checks import may_read_as_openai
-from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.openai.completion_types import ModelEntry, ModelList
 

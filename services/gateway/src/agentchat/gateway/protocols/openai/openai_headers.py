@@ -5,7 +5,7 @@ import re
 from litestar.datastructures import Headers
 
 from agentchat.gateway.access.checks import find_agent
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.client_history import ClientHistory, check_name
 

@@ -15,7 +15,7 @@ from agentchat.contracts import wire
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.directory.agent_config import load_agent
 from agentchat.directory.output_schema import check_output_schema
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.runtime.postgres import Pool
 
 MAX_BYTES = 16 * 1024

@@ -14,7 +14,7 @@ from agentchat.conversations.queries import find_by_history
 from agentchat.gateway.access.checks import may_chat_as_openai
 from agentchat.gateway.access.on_busy_header import OnBusyHeader
 from agentchat.gateway.attachments.requested_attachment import check_count
-from agentchat.gateway.http.refusals import build_field_refusal, replace_nul
+from agentchat.gateway.http.problems import build_field_refusal, replace_nul
 from agentchat.gateway.http.request_context import MAX_FILES_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.chat import get_max_message_bytes
 from agentchat.gateway.protocols.client_history import place_in_conversation, take_new_files

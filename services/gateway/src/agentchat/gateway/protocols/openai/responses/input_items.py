@@ -9,7 +9,7 @@ from agentchat.contracts import ids, wire
 from agentchat.contracts.approval_bodies import DecisionBody
 from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.attachments.requested_attachment import build_attachment_refusal
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.protocols.openai.completion_body import (
     OpenAiFunction,
     OpenAiMessage,

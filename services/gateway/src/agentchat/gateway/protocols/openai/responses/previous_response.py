@@ -13,7 +13,7 @@ from agentchat.conversations.aggregate.conversation import Conversation, Run, ev
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.find_by_trace import FoundRun
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from agentchat.gateway.runs.decide_approval import find_owned_approval

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from agentchat.contracts import http
 from agentchat.contracts.examples import AGENT
-from agentchat.gateway.http.refusals import build_field_refusal
+from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.protocols.client_history import ClientHistory
 from agentchat.gateway.protocols.openai.completion_body import (
     NULL,

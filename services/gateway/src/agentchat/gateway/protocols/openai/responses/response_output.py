@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agentchat.contracts import updates
 from agentchat.contracts import wire as json
 from agentchat.contracts.values import Cut, Source, Usage
-from agentchat.gateway.protocols.openai import openai_refusals
+from agentchat.gateway.protocols.openai import openai_errors
 from agentchat.gateway.protocols.openai.citations import Citation, find_marks, list_citations
 from agentchat.gateway.protocols.openai.responses import response_types
 from agentchat.gateway.protocols.openai.responses.reasoning_output import ReasoningEvent, ReasoningOutput
@@ -321,7 +321,7 @@ class ResponseOutput:
             call = self.response.output[index]
             if isinstance(call, response_types.McpCall) and call.status == "in_progress":
                 self._change(index, response_types.McpCall, status="incomplete")
-        error = openai_refusals.build_error_event(broken.code, broken.message).error
+        error = openai_errors.build_error_event(broken.code, broken.message).error
         self.response = replace(
             self.response,
             status="cancelled" if broken.code in ("cancelled", "interrupted") else "failed",
@@ -335,7 +335,7 @@ class ResponseOutput:
         The number is no place in the run's stream, so nothing is lost. SDKs raise an event that has an
         `error`.
         """
-        error = openai_refusals.build_error_event(broken.code, broken.message).error
+        error = openai_errors.build_error_event(broken.code, broken.message).error
         fields = {"message": error.message, "code": error.code or "server_error", "param": None}
         return _encode_event("error", max(self._number, self._after, 0), {**fields, "error": error})
 

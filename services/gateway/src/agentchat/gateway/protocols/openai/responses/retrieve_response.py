@@ -15,7 +15,7 @@ from agentchat.conversations.aggregate.canonical_stream import has_reasoning, re
 from agentchat.conversations.queries.find_by_trace import FoundRun, load_run
 from agentchat.directory.agent_config import is_reasoning_shown
 from agentchat.gateway.access.checks import may_act_as_openai
-from agentchat.gateway.http.refusals import Refusal, build_field_refusal
+from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.openai.responses import previous_response, response_output, response_types
 from agentchat.gateway.runs.after_pause import AfterPause, cut_at_client_pause

@@ -72,7 +72,7 @@ class DeliverySender:
         self._wake = asyncio.Event()
         self._batches: dict[str, tuple[asyncio.Task[None], EndpointBatch]] = {}
         self._senders: dict[str, tuple[WebhookSender, float]] = {}  # and when it was used last
-        self._logger = get_logger("agentchat.webhooks.sender")
+        self._logger = get_logger("agentchat.webhooks.webhook_sender")
 
     def wake(self) -> None:
         """Look for due deliveries now."""
@@ -270,6 +270,6 @@ def _build_signers(endpoint: DueEndpoint, sealer: Sealer) -> Sequence[Signer]:
     try:
         return [Signer(sealer.open(each, owner=owner)) for each in sealed]
     except SealBroken as error:
-        logger = get_logger("agentchat.webhooks.sender")
+        logger = get_logger("agentchat.webhooks.webhook_sender")
         logger.warning("secret_not_decrypted", endpoint_id=endpoint.id, reason=str(error))
         return []

@@ -35,7 +35,7 @@ class Sweeper:
         self._log = log
         self._pool = pool
         self._tidied = 0.0
-        self._logger = get_logger("agentchat.projector.sweeper")
+        self._logger = get_logger("agentchat.projector.run_sweeper")
 
     async def run(self) -> None:
         """Sweep until cancelled."""

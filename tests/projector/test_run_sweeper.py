@@ -20,7 +20,7 @@ from agentchat.conversations.leases.database_availability import record_availabi
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.projections import approvals_table, runs_table
 from agentchat.conversations.projections.rebuild_read_models import rebuild
-from agentchat.projector.sweeper import Sweeper
+from agentchat.projector.run_sweeper import Sweeper
 from agentchat.runtime.postgres import acquire_connection
 from tests.blocking import until_blocked_by
 from tests.conversations.given import (

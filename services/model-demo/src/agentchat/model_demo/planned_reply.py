@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from agentchat.model_demo.errors import DemoApiError
-from agentchat.model_demo.request import InputUsage, ModelRequest
+from agentchat.model_demo.model_request import InputUsage, ModelRequest
 from agentchat.model_demo.thinking_blocks import ThinkingPrefix
 
 StopReason = Literal[

@@ -1,9 +1,9 @@
 """Choose the form of refusals by path: each protocol has its own."""
 
-from agentchat.gateway.http.refusals import RefusalFormat, format_problem
+from agentchat.gateway.http.problems import RefusalFormat, format_problem
 from agentchat.gateway.protocols.ag_ui.ag_ui_events import format_ag_ui_error
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import format_ai_sdk_error
-from agentchat.gateway.protocols.openai.openai_refusals import format_openai_error
+from agentchat.gateway.protocols.openai.openai_errors import format_openai_error
 
 _FORMATS = (
     ("/openai/", format_openai_error),

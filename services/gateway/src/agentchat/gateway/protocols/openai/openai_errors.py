@@ -7,7 +7,7 @@ import msgspec
 
 from agentchat.contracts import errors, wire
 from agentchat.contracts.values import ApprovalNeeded
-from agentchat.gateway.http.refusals import FormattedRefusal, Refusal, RequestIds
+from agentchat.gateway.http.problems import FormattedRefusal, Refusal, RequestIds
 from agentchat.gateway.protocols.openai.completion_types import ErrorObject, OpenAIError
 
 # Of the codes whose statuses the SDKs try again: those that another try may change. Of the others some end a
