@@ -10,7 +10,7 @@ the scores: deleting a conversation gives no tokens back. Only a run without an 
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
-from typing import LiteralString, get_args
+from typing import get_args
 
 import msgspec
 from psycopg.rows import class_row
@@ -148,22 +148,6 @@ async def list_open_runs_of_agent(
     """Count an agent's runs without an end, and return the trace ids of those that began first."""
     rows = await (await conn.execute(_SQL["open_of_agent"], [account_id, agent_id, limit])).fetchall()
     return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
-
-
-def build_state_condition(state: str, runs: LiteralString, parameter: LiteralString) -> LiteralString:
-    """Return the SQL that `runs`, an alias, are in a state, the value of `parameter`.
-
-    A state that indexes name in their conditions is spelled out, to imply these.
-    """
-    match state:
-        case "failed":
-            return f"{runs}.state = 'failed'"
-        case "cancelled":
-            return f"{runs}.state = 'cancelled'"
-        case "running":
-            return f"{runs}.state = 'running' AND {runs}.ended_at IS NULL"
-        case _:
-            return f"{runs}.state = %({parameter})s"
 
 
 class _Change(msgspec.Struct):

@@ -15,7 +15,7 @@ from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
 from agentchat.conversations.projections.feedback_table import IN_ANY_ACCOUNT, Rating
-from agentchat.conversations.projections.runs_table import build_state_condition
+from agentchat.conversations.queries.find_runs import build_state_condition
 from agentchat.conversations.queries.search_query import parse_search
 from agentchat.conversations.queries.sorted_list import (
     ACTIVITY,

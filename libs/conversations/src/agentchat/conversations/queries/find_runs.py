@@ -1,13 +1,12 @@
 """Find runs of all accounts in the ledger, as a sorted list."""
 
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 from psycopg import sql
 
 from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.feedback_table import Rating
-from agentchat.conversations.projections.runs_table import build_state_condition
 from agentchat.conversations.queries.sorted_list import (
     ACTIVITY,
     BY_ACTIVITY,
@@ -86,6 +85,22 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
         values = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
         found = [sql.SQL("TRUE"), *(_build_condition(name, value) for name, value in values.items())]
         return sql.SQL(" AND ").join(found), values
+
+
+def build_state_condition(state: str, runs: LiteralString, parameter: LiteralString) -> LiteralString:
+    """Return the SQL that `runs`, an alias, are in a state, the value of `parameter`.
+
+    A state that indexes name in their conditions is spelled out, to imply these.
+    """
+    match state:
+        case "failed":
+            return f"{runs}.state = 'failed'"
+        case "cancelled":
+            return f"{runs}.state = 'cancelled'"
+        case "running":
+            return f"{runs}.state = 'running' AND {runs}.ended_at IS NULL"
+        case _:
+            return f"{runs}.state = %({parameter})s"
 
 
 def _build_condition(name: str, value: object) -> sql.Composable:
