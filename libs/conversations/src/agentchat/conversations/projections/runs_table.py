@@ -98,6 +98,7 @@ DROP INDEX runs_failed_idx;
 CREATE INDEX runs_state_idx ON runs (state, ended_at) INCLUDE (trace_id, conversation_id, requested_at)
     WHERE state IN ('failed', 'cancelled');
 CREATE INDEX runs_code_idx ON runs (code) INCLUDE (trace_id, requested_at, ended_at) WHERE code IS NOT NULL;
+CREATE INDEX runs_duration_idx ON runs (duration_ms) WHERE duration_ms IS NOT NULL;
 CREATE INDEX runs_rating_idx ON runs (rating) INCLUDE (trace_id, requested_at, ended_at)
     WHERE rating IS NOT NULL;
 """
