@@ -37,7 +37,7 @@ _MESSAGE = 'fire("htmx:sse:before:message", { connection, message: {} })'
             'fire("htmx:sse:before:message", { connection, message: {} }); fire("htmx:sse:error", {});',
             "✕ frozen",
         ),
-        (f'{_MESSAGE}; fire("htmx:sse:close", {{ reason: "message" }});', "✓ complete"),
+        (f'{_MESSAGE}; fire("htmx:sse:close", {{ reason: "message" }});', "✓ ended"),
     ],
 )
 def test_badge_follows_the_events_that_arrive(events: str, text: str) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import events
 from agentchat.contracts.events import Event
-from agentchat.contracts.values import UnfinishedReply, Usage
+from agentchat.contracts.values import Decider, UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import fold
 from agentchat.conversations.aggregate.model_calls import RecordedCall
 from agentchat.conversations.event_store import mapper
@@ -104,6 +104,22 @@ def test_what_never_returned_ends_with_the_run() -> None:
     )
     assert show(found) == ["model 1 done", "get_order cancelled"]
     assert found.bars[-1].ended == found.seconds == 60
+
+
+@pytest.mark.parametrize(
+    ("kind", "decision", "note"),
+    [
+        ("operator", "denied", "denied by key-1"),
+        ("service", "expired", "expired"),
+        ("service", "cancelled", ""),
+    ],
+)
+def test_only_a_decision_of_a_person_has_an_author(kind: str, decision: str, note: str) -> None:
+    *asked, decided = build_held_call()
+    taken = replace(decided, decision=decision, by=Decider(kind=kind, id="key-1"))  # type: ignore[arg-type]
+    found = build_from_log(build_conversation_started(), *begin(), *asked, taken)
+    (bar,) = [bar for bar in found.bars if bar.kind == "approval"]
+    assert bar.note == note
 
 
 def test_a_long_wait_for_a_person_is_drawn_short() -> None:

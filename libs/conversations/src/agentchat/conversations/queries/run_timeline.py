@@ -252,10 +252,15 @@ def _build_decision_bar(asked: _Moment, moment: _Moment, event: events.ApprovalD
         ended=moment.after,
         state=_DECIDED.get(event.decision, "cancelled"),
         round=request.round,
-        note=event.decision
-        if event.by.kind == "service"
-        else f"{event.decision} by {event.on_behalf_of or event.by.id}",
+        note=_describe_decision(event),
     )
+
+
+def _describe_decision(event: events.ApprovalDecided) -> str:
+    """Return the decision and who took it; "" if the approval ended with its run, as the state says."""
+    if event.by.kind == "service":
+        return "" if event.decision == "cancelled" else event.decision
+    return f"{event.decision} by {event.on_behalf_of or event.by.id}"
 
 
 _STOPPED: dict[str, BarState] = {"running": "running", "failed": "failed", "cancelled": "cancelled"}

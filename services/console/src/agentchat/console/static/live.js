@@ -21,7 +21,7 @@ function say(kind, icon, text) {
 }
 
 function show() {
-  if (ended) say("done", "✓", "complete");
+  if (ended) say("done", "✓", "ended");
   else if (paused) say("waiting", "‖", "paused (press space to resume)");
   else if (lostAt) say("failed", "✕", `frozen since ${clock(lostAt)}`);
   else if (connection) say("running now", "●", "live");
