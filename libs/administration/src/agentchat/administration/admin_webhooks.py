@@ -13,12 +13,7 @@ from agentchat.administration.checked_input import parse_id, validate
 from agentchat.administration.query_parameters import After, Limit, OfAccount, OfDelivery
 from agentchat.administration.row_pages import build_page, count_rows
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.contracts.webhooks import (
-    Delivery,
-    DeliveryStatus,
-    EndpointChanges,
-    OwnedEndpoint,
-)
+from agentchat.contracts.webhooks import Delivery, DeliveryStatus, EndpointChanges, OwnedEndpoint
 from agentchat.runtime.postgres import Connection
 from agentchat.webhooks import deliveries as sent
 from agentchat.webhooks import endpoints

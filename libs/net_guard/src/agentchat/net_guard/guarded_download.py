@@ -5,12 +5,7 @@ from collections.abc import AsyncGenerator
 import aiohttp
 from yarl import URL
 
-from agentchat.net_guard.guarded_session import (
-    check_request,
-    get_tls_context,
-    is_compressed,
-    open_session,
-)
+from agentchat.net_guard.guarded_session import check_request, get_tls_context, is_compressed, open_session
 from agentchat.net_guard.ssrf_guard import AddressRefused, Guard, Unresolved
 
 MAX_REDIRECTS = 3

@@ -9,12 +9,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from agentchat.contracts import wire
-from agentchat.contracts.webhooks import (
-    Attempt,
-    DeliveryStatus,
-    DisabledReason,
-    EndpointData,
-)
+from agentchat.contracts.webhooks import Attempt, DeliveryStatus, DisabledReason, EndpointData
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 from agentchat.webhooks.endpoint_disabling import build_notifications, decide_disabling, find_failing_since
 

@@ -33,12 +33,7 @@ from agentchat.directory.prompt_variables import list_missing_variables
 from agentchat.net_guard.permitted_addresses import look_up_for
 from agentchat.orchestrator.agent_loader import build_agent_facts
 from agentchat.orchestrator.inbox.put_back import LeaseHeld, put_back
-from agentchat.orchestrator.request_stages import (
-    FoundContext,
-    LeasedRequest,
-    ReceivedRequest,
-    StartedAttempt,
-)
+from agentchat.orchestrator.request_stages import FoundContext, LeasedRequest, ReceivedRequest, StartedAttempt
 from agentchat.orchestrator.run.endings import release_lease, release_slot_and_lease
 from agentchat.orchestrator.run.interruption import Interrupted, Interruption, is_cancelled
 from agentchat.orchestrator.run.run_attempt import announce_end, announce_pause, run_attempt

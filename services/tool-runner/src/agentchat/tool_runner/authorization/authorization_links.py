@@ -10,10 +10,7 @@ from urllib.parse import urlencode
 
 from mcp.client.auth import OAuthRegistrationError
 from mcp.client.auth.oauth2 import PKCEParameters, check_registration_usable
-from mcp.client.auth.utils import (
-    create_client_registration_request,
-    handle_registration_response,
-)
+from mcp.client.auth.utils import create_client_registration_request, handle_registration_response
 from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata
 from pydantic import AnyUrl
 

@@ -9,11 +9,7 @@ from litestar.params import QueryParameter
 from litestar.response import Stream
 
 from agentchat.files.file_store import FileRow
-from agentchat.gateway.access.checks import (
-    may_act_as_openai,
-    may_read_files_as_openai,
-    may_upload_as_openai,
-)
+from agentchat.gateway.access.checks import may_act_as_openai, may_read_files_as_openai, may_upload_as_openai
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.uploads.store_upload import store_upload
 from agentchat.gateway.uploads.stored_files import FileId, delete_file, find_file, stream_content

@@ -28,12 +28,7 @@ from agentchat.orchestrator.models.model_interface import (
 )
 from agentchat.orchestrator.models.provider_errors import from_http_status
 from agentchat.orchestrator.models.sse_reader import StreamBroken
-from agentchat.orchestrator.models.streamed_reply import (
-    MAX_BLOCKS,
-    Content,
-    StreamedReply,
-    read_input,
-)
+from agentchat.orchestrator.models.streamed_reply import MAX_BLOCKS, Content, StreamedReply, read_input
 
 _PING = "ping"
 _OF_BLOCK = {

@@ -21,12 +21,7 @@ from agentchat.orchestrator.models.model_interface import clamp_tokens
 from agentchat.orchestrator.models.openai import completion_errors
 from agentchat.orchestrator.models.openai.request_messages import PROVIDER
 from agentchat.orchestrator.models.sse_reader import StreamBroken
-from agentchat.orchestrator.models.streamed_reply import (
-    MAX_BLOCKS,
-    Content,
-    StreamedReply,
-    read_input,
-)
+from agentchat.orchestrator.models.streamed_reply import MAX_BLOCKS, Content, StreamedReply, read_input
 from agentchat.orchestrator.models.thinking import ThinkTags
 
 _ID_CHARS = 200

@@ -11,12 +11,7 @@ from agentchat.contracts import http
 from agentchat.contracts.examples import AGENT
 from agentchat.gateway.http.problems import build_field_refusal
 from agentchat.gateway.protocols.client_history import ClientHistory
-from agentchat.gateway.protocols.openai.completion_body import (
-    NULL,
-    PASSED_OVER,
-    OpenAiRequest,
-    read_messages,
-)
+from agentchat.gateway.protocols.openai.completion_body import NULL, PASSED_OVER, OpenAiRequest, read_messages
 from agentchat.gateway.protocols.openai.responses.input_items import InputItem, as_messages
 from agentchat.gateway.protocols.openai.structured_output import TextFormat
 
