@@ -218,7 +218,6 @@ class ProviderModel(ABC, Generic[SdkClient]):
                 "api_key": credentials.api_key,
                 "base_url": credentials.base_url.partition("?")[0],
                 "http_client": http,
-                "max_retries": 0,
             }
             found = self._create_client(options)
             self._clients.put(credentials, found)
@@ -234,7 +233,10 @@ class ProviderModel(ABC, Generic[SdkClient]):
 
     @abstractmethod
     async def _send(self, client: SdkClient, base_url: str, call: ModelCall) -> httpx2.Response:
-        """Send the call, with the query of `base_url`. The body of the response is not read."""
+        """Send the call once, with the query of `base_url`. The body of the response is not read.
+
+        Without `max_retries` and `timeout` the SDKs would copy their defaults, for 10 us.
+        """
 
     @abstractmethod
     def _create_reply(self, call: ModelCall) -> StreamedReply:

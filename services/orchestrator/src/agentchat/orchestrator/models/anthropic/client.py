@@ -218,7 +218,7 @@ class AnthropicModel(ProviderModel[anthropic.AsyncAnthropic]):
             join_url(base_url, "/v1/messages"),
             content=encode_body(call, drops_blocks=drops),
             cast_to=httpx2.Response,
-            options={"headers": build_headers(call, drops_blocks=drops)},
+            options={"headers": build_headers(call, drops_blocks=drops), "max_retries": 0, "timeout": None},
             stream=True,
             stream_cls=anthropic.AsyncStream[Any],
         )  # type: ignore[return-value]  # what `cast_to` names

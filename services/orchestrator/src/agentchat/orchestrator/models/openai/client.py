@@ -148,6 +148,7 @@ class OpenAIModel(ProviderModel[openai.AsyncOpenAI]):
             join_url(base_url, "/chat/completions"),
             content=msgspec.json.encode(build_body(call, base_url)),
             cast_to=httpx2.Response,
+            options={"max_retries": 0, "timeout": None},
             stream=True,
             stream_cls=openai.AsyncStream[Any],
         )
