@@ -64,6 +64,9 @@ async def test_conversations_are_found_by_agent_time_and_title(
     ("name", "value"),
     [
         ("agent_id", "Shop"),
+        ("user", "CUST-001"),
+        ("metdata.customer", "C-77"),
+        ("query", "tent"),
         ("created_after", "yesterday"),
         ("created_after", "2026-11-02"),
         ("created_before", "2026-11-02T09:30:00"),
