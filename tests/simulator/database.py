@@ -133,7 +133,7 @@ async def listen(session: SimSession, _channel: str) -> None:
 
 
 async def notifications(session: SimSession, *, seconds: float) -> list[str]:
-    """As `conversations.postgres_sessions.notifications`."""
+    """As `conversations.postgres_sessions.wait_for_notifications`."""
     return await session.take(seconds)
 
 

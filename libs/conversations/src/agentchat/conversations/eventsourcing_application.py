@@ -2,8 +2,8 @@
 
 `ConversationLog` opens the log of a database. Its `repository`, `events`, `notification_log` and
 subscriptions are the library's (https://eventsourcing.readthedocs.io), over our recorder and mapper. Its
-calls block; on an event loop use it in a thread. Projections that follow the log use `event_store.log`: the
-library's runner took 28 to 39 times as long (measured).
+calls block; on an event loop use it in a thread. Projections that follow the log use
+`event_store.event_log`: the library's runner took 28 to 39 times as long (measured).
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,7 @@
 """Write conversations: load one at its version, append events to it at that version.
 
-Appends go to `event_store.writer`; `event_store.log` and its followers (projector, feed, webhooks) read them.
+Appends go to `event_store.append_writer`. `event_store.event_log` and its followers (projector, feed,
+webhooks) read them.
 """
 
 import contextlib

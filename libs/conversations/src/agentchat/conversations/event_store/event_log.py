@@ -4,8 +4,8 @@ Pages end at the settled position, at or below which nothing is appended any mor
 who continues after a position misses no event. Positions are not contiguous: failed appends and erased
 conversations leave gaps. The statements are in event_log.sql.
 
-Appended by `event_store.writer`, followed by `projections.read_model_follower`, `projector.feed_publisher`
-and `webhooks.delivery_projection`.
+`event_store.append_writer` appends to it; `projections.read_model_follower`, `projector.feed_publisher` and
+`webhooks.delivery_projection` follow it.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Insert new claims: those made at the same moment share one statement and commit.
 
-Most claims are of unused keys. A used key is looked up on its own (`idempotency.claim_key`).
+Most claims are of unused keys. A used key is looked up on its own (`idempotency_keys.claim_key`).
 """
 
 from collections.abc import Sequence

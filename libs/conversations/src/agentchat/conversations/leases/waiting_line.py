@@ -131,7 +131,7 @@ class WaitingLine:
         async with acquire_connection(self._pool) as conn:
             left = await (await conn.execute(_LEAVE, [trace_id])).fetchone()
             if left is not None:
-                # After the commit: see `event_store.writer`. Waiters also poll, in case it is lost.
+                # After the commit: see `event_store.append_writer`. Waiters also poll, in case it is lost.
                 await conn.execute(_NOTIFY, [_CHANNEL, left[0]])
 
     def leave_to_successor(self, trace_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Find conversations that no list shows (`ids.new_unlisted_id`); they are removed later."""
+"""Find conversations that no list shows (`ids.make_unlisted_id`); they are removed later."""
 
 from collections.abc import AsyncIterator
 

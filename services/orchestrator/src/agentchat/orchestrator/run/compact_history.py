@@ -1,6 +1,6 @@
 """Compact a long conversation: have the model summarise earlier runs, and append the summary.
 
-The rules are in `conversations.aggregate.compaction`.
+The rules are in `conversations.aggregate.compaction_rules`.
 """
 
 from collections.abc import Sequence

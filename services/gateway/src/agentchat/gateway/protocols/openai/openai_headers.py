@@ -12,8 +12,8 @@ from agentchat.gateway.protocols.client_history import ClientHistory, check_name
 _CONVERSATION_HEADERS = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
 _KEY = re.compile(r"[!-~]{1,255}\Z")
 _TASK_HEADER = "X-OpenWebUI-Task"
-# The templates of Open WebUI 0.12 (`config.py`) begin and end in the same way: for titles, tags, follow-ups,
-# queries.
+# The templates of Open WebUI 0.12 for titles, tags, follow-ups and queries begin and end in the same way
+# (`open_webui/config.py`).
 _TASK_BEGIN, _TASK_END = "### Task:", "</chat_history>"
 
 
