@@ -34,7 +34,7 @@ MORE = 10_000
 TOO_FREQUENT = 400
 """If this number of them have the words, the index is not used at all: nearly all texts would be read."""
 
-MOST_TEXTS = 10_000
+MOST_TEXTS = 5_000
 """The most texts that are taken from the index."""
 
 
