@@ -11,7 +11,7 @@ from agentchat.contracts.events import STARTED_WITH
 from agentchat.contracts.http import ChatBody
 from agentchat.contracts.messages import ChatRequested, RunInput
 from agentchat.conversations.queries.conversation_filters import ConversationRow
-from agentchat.gateway.runs.claim_key import hash_request
+from agentchat.gateway.runs.request_hash import hash_request
 from agentchat.gateway.runs.run_request import RunRequest
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 from tests.gateway.test_openapi import fetch_document

@@ -28,7 +28,7 @@ from agentchat.conversations.event_store.event_log import open_log
 from agentchat.gateway.runs.followed_runs import SHUTDOWN, FollowedRuns
 from agentchat.gateway.runs.run_follower import RunFollower
 from agentchat.gateway.runs.run_request import STREAM
-from agentchat.gateway.runs.update_history import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
+from agentchat.gateway.runs.updates_after_cursor import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import ask_events
 from tests.gateway.stored import write

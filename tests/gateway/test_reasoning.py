@@ -23,7 +23,7 @@ from agentchat.gateway.protocols.openai.responses import response_types
 from agentchat.gateway.protocols.openai.responses.response_output import ResponseOutput, build_response
 from agentchat.gateway.runs.run_follower import UpdateQueue
 from agentchat.gateway.runs.run_request import ViewKind
-from agentchat.gateway.runs.update_history import ReadPosition, UpdateHistory
+from agentchat.gateway.runs.updates_after_cursor import ReadPosition, UpdateHistory
 from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,

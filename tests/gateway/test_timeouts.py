@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
 from agentchat.conversations.event_store.conversation_store import ConversationStore
-from agentchat.gateway.runs import claim_key, followed_runs, run_follower, submit_request
+from agentchat.gateway.runs import followed_runs, request_hash, run_follower, submit_request
 from agentchat.runtime import listening_socket, metrics
 from tests.bus.nats_server import NatsServer
 from tests.gateway import stored
@@ -31,7 +31,7 @@ def hurry() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as times:
         times.setattr(run_follower, "PING_SECONDS", 1.0)
         times.setattr(followed_runs, "SILENCE_SECONDS", 1.0)
-        for module in (submit_request, claim_key):
+        for module in (submit_request, request_hash):
             times.setattr(module, "ACCEPT_SECONDS", ACCEPT_SECONDS)
         times.setattr(listening_socket, "_USER_TIMEOUT_MS", 2_000)
         yield

@@ -6,7 +6,7 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.updates import Broken, NextRound, Started, TextUpdate, ToolEnded, ToolStarted
 from agentchat.contracts.values import ApprovalNeeded, Decider
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Round
-from agentchat.gateway.runs.update_history import UpdateHistory
+from agentchat.gateway.runs.updates_after_cursor import UpdateHistory
 from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,

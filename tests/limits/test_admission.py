@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 import pytest
 
 from agentchat.limits import Admission, Limiter
-from agentchat.limits.local_limiter import LocalLimiter
+from agentchat.limits.decide_locally import LocalLimiter
 from tests.limits.given import Quota, make_id
 
 

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from agentchat.limits import lua_scripts
+from agentchat.limits import decide_in_redis
 from agentchat.limits.admission import Rate
-from agentchat.limits.local_limiter import LocalLimiter
+from agentchat.limits.decide_locally import LocalLimiter
 from tests.limits.given import Quota, make_id
 
-ON_OUR_CLOCK = lua_scripts.ADMIT.replace("redis.call('TIME')", "{ARGV[9], ARGV[10]}")
+ON_OUR_CLOCK = decide_in_redis.ADMIT.replace("redis.call('TIME')", "{ARGV[9], ARGV[10]}")
 NO_USER = (0, 0, -1)
 START = 1_795_000_000_000_000
 

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 
-from agentchat.limits import lua_scripts
+from agentchat.limits import decide_in_redis
 from agentchat.ops.free_ports import find_free_port
 from agentchat.ops.run_folder import RunFolder
 from agentchat.ops.servers import valkey
@@ -80,7 +80,7 @@ async def test_each_user_has_the_counters_and_no_power_over_the_server(port: int
 
 @pytest.mark.parametrize("user", [user for user in valkey.USERS if user != "operator"])
 async def test_a_service_may_do_what_the_limiters_scripts_do_and_no_more(port: int, user: str) -> None:
-    scripts = " ".join(value for value in vars(lua_scripts).values() if isinstance(value, str))
+    scripts = " ".join(value for value in vars(decide_in_redis).values() if isinstance(value, str))
     called = set(re.findall(r"redis\.p?call\('([A-Z]+)'", scripts))
     assert {"TIME", "GET", "ZADD"} <= called
     async with Redis.from_url(valkey.build_url(port, KEY, user)) as redis:

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterable
 
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
-from agentchat.limits import admission, lua_scripts
-from agentchat.limits.local_limiter import Bucket, LocalLimiter
+from agentchat.limits import admission, decide_in_redis
+from agentchat.limits.decide_locally import Bucket, LocalLimiter
 from agentchat.limits.redis_client import RedisClient, RedisUnavailable
 
 
@@ -56,7 +56,7 @@ class Limiter:
         numbers, user_numbers = _list_numbers(*own), _list_numbers(*of_user)
         arguments = [trace_id, *numbers, slot_ttl_s * 1000, *user_numbers]
         try:
-            retry_us, *counts = await self._redis.run(lua_scripts.ADMIT, keys, arguments)
+            retry_us, *counts = await self._redis.run(decide_in_redis.ADMIT, keys, arguments)
         except RedisUnavailable as away:
             self._on_fallback(str(away))
             return self._local.admit(account_id, plan, user=user)
@@ -83,7 +83,7 @@ class Limiter:
             return None
         try:
             wait_us = await self._redis.run(
-                lua_scripts.TAKE, [_name_key(account_id, bucket)], [rate.interval_us, rate.burst]
+                decide_in_redis.TAKE, [_name_key(account_id, bucket)], [rate.interval_us, rate.burst]
             )
         except RedisUnavailable as away:
             self._on_fallback(str(away))
@@ -101,7 +101,7 @@ class Limiter:
             by_account.setdefault(account_id, []).append(trace_id)
         calls = [
             self._redis.run(
-                lua_scripts.HOLD,
+                decide_in_redis.HOLD,
                 [_name_key(account_id, "slots"), *(_name_mark(account_id, trace) for trace in traces)],
                 [ttl_s * 1000, *traces],
             )
@@ -117,7 +117,7 @@ class Limiter:
         """
         keys = [_name_key(account_id, "slots"), _name_mark(account_id, trace_id)]
         with contextlib.suppress(RedisUnavailable):
-            await self._redis.run(lua_scripts.RELEASE, keys, [trace_id, int(ended)])
+            await self._redis.run(decide_in_redis.RELEASE, keys, [trace_id, int(ended)])
 
     async def ping(self) -> None:
         """Check that Redis answers. Raises RedisUnavailable."""

@@ -5,7 +5,7 @@ decides (decision 9): a run that has started is the answer; one that has not may
 same trace and in the same conversation, so that it cannot start twice.
 
 A row outlives the deletion of its conversation, so it holds hashes of the key and the request, and no
-content. Claimed by `gateway.runs.claim_key`.
+content. Claimed by `gateway.runs.request_hash`.
 """
 
 import hashlib

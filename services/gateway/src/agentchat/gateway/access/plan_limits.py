@@ -1,4 +1,4 @@
-"""Apply the plan's limits to a request for a run, and report them in headers.
+"""Apply the plan's limits to a request for a run, and report them in headers. `limits` decides.
 
 Headers: IETF draft-ietf-httpapi-ratelimit-headers-10 (RateLimit-Policy, RateLimit), and Retry-After. One
 policy for each number of the plan: "minute", "runs" (concurrent), "month" (tokens), "storage" (bytes), and

@@ -23,8 +23,8 @@ from agentchat.gateway.api.get_conversation import (
 )
 from agentchat.gateway.http.problems import Refusal, build_conversation_not_found, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
-from agentchat.gateway.runs.claim_key import claim_command
 from agentchat.gateway.runs.conversation_labels import check_changed_pairs, check_title
+from agentchat.gateway.runs.request_hash import claim_command
 
 _TITLE = Meta(min_length=1, max_length=MAX_TITLE)
 

@@ -24,7 +24,7 @@ from agentchat.gateway.api.get_conversation import (
 )
 from agentchat.gateway.http.problems import Refusal, build_conversation_not_found, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
-from agentchat.gateway.runs.claim_key import claim_command
+from agentchat.gateway.runs.request_hash import claim_command
 
 _WRONG_PLACE = (
     "This must be the id of a message, a version, such as 12, or a time in ISO 8601, "

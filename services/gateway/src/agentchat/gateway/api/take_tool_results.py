@@ -13,7 +13,7 @@ from agentchat.gateway.access.checks import may_act
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.chat import wait_for_answer
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run
-from agentchat.gateway.runs.resume_run import follow_resumed_run
+from agentchat.gateway.runs.resume_paused_run import follow_resumed_run
 from agentchat.gateway.runs.return_results import list_request_ids, return_results
 
 ToolResultsData = Annotated[

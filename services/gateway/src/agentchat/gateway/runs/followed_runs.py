@@ -25,7 +25,7 @@ from agentchat.gateway.runs.progress import CallOrder, Phase
 from agentchat.gateway.runs.run_follower import RunFollower, UpdateQueue
 from agentchat.gateway.runs.run_reader import RunReader, ShowsReasoning, hide_reasoning
 from agentchat.gateway.runs.run_request import ViewKind
-from agentchat.gateway.runs.update_history import ReadPosition, UpdateHistory
+from agentchat.gateway.runs.updates_after_cursor import ReadPosition, UpdateHistory
 from agentchat.gateway.runs.view import View
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.postgres import DatabaseUnavailable

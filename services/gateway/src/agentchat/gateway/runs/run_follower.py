@@ -25,7 +25,7 @@ from agentchat.gateway.http.problems import ClientDisconnected, Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
 from agentchat.gateway.runs.progress import Phase
-from agentchat.gateway.runs.update_history import ReadPosition
+from agentchat.gateway.runs.updates_after_cursor import ReadPosition
 from agentchat.gateway.runs.view import View
 from agentchat.runtime import failpoints
 

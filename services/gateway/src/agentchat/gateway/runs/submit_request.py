@@ -29,8 +29,8 @@ from agentchat.gateway.attachments.message_files import MessageFiles
 from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.claim_key import claim_run, extend_claim, give_up_claim
 from agentchat.gateway.runs.followed_runs import Stopping
+from agentchat.gateway.runs.request_hash import claim_run, extend_claim, give_up_claim
 from agentchat.gateway.runs.run_follower import JoinedRun, RunFollower
 from agentchat.gateway.runs.run_request import Fork, RunRequest
 from agentchat.gateway.uploads.store_upload import find_room

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentchat.contracts.text_checks import clean_json, clean_text
 from agentchat.contracts.values import Usage
+from agentchat.orchestrator.models.error_statuses import from_http_status
 from agentchat.orchestrator.models.loose_json import (
     TextJoiner,
     decode_object,
@@ -26,7 +27,6 @@ from agentchat.orchestrator.models.model_interface import (
     make_cut_short,
     make_timeout,
 )
-from agentchat.orchestrator.models.provider_errors import from_http_status
 from agentchat.orchestrator.models.sse_reader import StreamBroken
 from agentchat.orchestrator.models.streamed_reply import MAX_BLOCKS, Content, StreamedReply, read_input
 

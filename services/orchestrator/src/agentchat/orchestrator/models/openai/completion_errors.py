@@ -7,9 +7,9 @@ at the field.
 from collections.abc import Mapping
 from typing import Any
 
+from agentchat.orchestrator.models.error_statuses import from_http_status
 from agentchat.orchestrator.models.loose_json import to_int
 from agentchat.orchestrator.models.model_interface import ModelFailure, make_cut_short, make_timeout
-from agentchat.orchestrator.models.provider_errors import from_http_status
 
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}) | {
     "exceeded_current_quota_error",  # Moonshot

@@ -1,4 +1,7 @@
-"""Claim the key of a request, so that one run answers all requests with it, at any gateway (decision 9)."""
+"""Hash what a request wants and claim its key for that, so that one run answers all requests with it.
+
+Whose the key is, `conversations.idempotency.idempotency_keys` decides (decision 9).
+"""
 
 import contextlib
 import hashlib
