@@ -117,7 +117,7 @@ class OfferedTools:
     def are_needed_later(self, blocks: Iterable[Block]) -> bool:
         """Return True if the log must have the tools: after thinking, or if a call waits for approval.
 
-        Always recorded, a list of 18 KB cost 13 % of a chat with a tool call.
+        Always recorded, a list of 18 KB was 28 % of the WAL of a chat with a tool call, and 5 % of its CPU.
         """
         held = self._find_needing_approval(self._offered or {})
         return any(
