@@ -71,6 +71,7 @@ async def finish_user_deletion(
     values = [deletion.account_id, deletion.user_id]
     await conn.execute(_FORGET, values)
     await conn.execute("SELECT remove_content(%s)", [[each.position for each in feedback]])
+    await conn.execute(_FORGET_SCORES, values)
     await conn.execute(_DELETE_FEEDBACK, values)
     await conn.execute(_DELETE, values)
 
@@ -84,6 +85,13 @@ SELECT originator_id, notification_id FROM conversation_events
  WHERE topic IN ('feedback_given.v1', 'feedback_withdrawn.v1')
    AND originator_id IN (SELECT conversation_id FROM conversations WHERE account_id = %s)
    AND event_field(state, 'on_behalf_of') = %s
+"""
+# The ledger keeps the scores of a reply by the names for whom they were given.
+_FORGET_SCORES = """
+UPDATE runs SET scores = nullif(scores - on_behalf_of, '{}'),
+       rating = (SELECT avg(score::float8) FROM jsonb_each_text(scores - on_behalf_of) AS each (name, score))
+  FROM feedback
+ WHERE feedback.account_id = %s AND on_behalf_of = %s AND runs.trace_id = feedback.trace_id
 """
 _DELETE_FEEDBACK = """
 WITH deleted AS (
