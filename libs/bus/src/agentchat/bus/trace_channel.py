@@ -1,6 +1,7 @@
 """Publish and follow live frames, tool results and cancellations of runs, kept for 15 minutes.
 
-The orchestrator publishes frames; the gateway (`gateway.runs`) and the console follow them.
+The orchestrator publishes frames, and the tool-runner those of a call's progress. The gateway
+(`gateway.runs`) and the console follow them.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """Rebuild the canonical stream of a run from its events. Pure.
 
 Live or not, a run's updates have one order: for each round its text, in the pieces in which it was sent, then
-its calls and their results (docs/change/design.md). The live counterpart is `orchestrator.run.channel`.
+its calls and their results. The live counterpart is `gateway.runs.view.View`, which makes updates of frames,
+with `gateway.runs.progress.CallOrder`.
 """
 
 from collections.abc import Iterator, Sequence

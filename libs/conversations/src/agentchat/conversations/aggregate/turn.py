@@ -49,9 +49,10 @@ class GiveUpRun(msgspec.Struct, frozen=True):
 
 
 class ReceiveMessage(msgspec.Struct, frozen=True):
-    """Append this event: the worker of the run `trace_id` saves the message. Then the request waits for that.
+    """Append this event: the worker of the run `trace_id` saves the message.
 
-    The run does so at its next round boundary, or ends for the message if that `interrupts`.
+    It does so at the run's next round boundary, or ends the run first if the message `interrupts` it. The
+    request waits until the message is saved.
     """
 
     trace_id: str

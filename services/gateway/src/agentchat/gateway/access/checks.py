@@ -302,7 +302,7 @@ async def receive_data(request: JsonRequest, handler: BaseRouteHandler) -> None:
 
 
 async def _receive_body(request: JsonRequest) -> None:
-    """Receive the body, which Litestar keeps, and is to decode. Raises Refusal: 415, 413, 400."""
+    """Receive the body. Litestar keeps it and decodes it later. Raises Refusal: 415, 413, 400."""
     media_type, parameters = request.content_type
     charset = parameters.get("charset", "utf-8").strip('"').lower()
     if media_type.lower() != "application/json" or charset not in ("utf-8", "utf8"):

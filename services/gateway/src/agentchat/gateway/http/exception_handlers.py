@@ -52,7 +52,7 @@ def _refuse_for_litestar(request: AnyRequest, error: HTTPException) -> Response[
 
 
 def _is_path_of_openai(request: AnyRequest) -> bool:
-    """Return True for an address of OpenAI's API without its prefix: one may look like a run's address."""
+    """Return True for a path of OpenAI's API without our prefix. Some match a run's path: 404, not 405."""
     path = request.scope["path"]
     return path.startswith("/v1/") and path.endswith(_OPENAI_PATHS)
 

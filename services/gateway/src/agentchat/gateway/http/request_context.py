@@ -137,8 +137,9 @@ class JsonRequest(Request[Any, Caller, State]):
         return services
 
     async def json(self) -> Any:
-        """Decode the body, strictly: Litestar would make dicts of it, and convert texts to numbers.
+        """Decode the body. Litestar calls this for a handler's `data`.
 
+        Litestar's own method would make dicts of it, and convert texts to numbers.
         Raises Refusal: 400, which names the field.
         """
         data, received = self.route_handler.parsed_data_field, await self.body()
@@ -183,6 +184,7 @@ class TraceMiddleware:
     async def _pass(self, scope: HTTPScope, receive: Receive, context: RequestContext) -> None:
         try:
             async with context.held:
+                # Litestar: the route's guard (`access.checks`), then its handler (such as `protocols.chat`)
                 await self.app(scope, receive, context.send)
         except asyncio.CancelledError:  # this process stops, and the request's time for that is over
             self._log.warning("request_cut_off")

@@ -240,7 +240,10 @@ class FollowedRun:
             await asyncio.wait([self._catching_up])
 
     def deliver(self, frame: frames.Frame) -> None:
-        """Apply a frame, as `orchestrator.run.channel.TraceChannel` published it."""
+        """Apply a frame. Most are of an attempt (`orchestrator.run.channel.TraceChannel`).
+
+        The orchestrator's inbox publishes Refused, the tool-runner the progress of calls.
+        """
         if not self.view.misses_text:
             self._look_at = self._clock.time() + SILENCE_SECONDS
         self._put(self.view.feed(frame))

@@ -1,4 +1,4 @@
-"""Define a request for a run, in terms of no protocol."""
+"""Define a request for a run, independent of any protocol."""
 
 from typing import Annotated, Any, Literal, NamedTuple
 

@@ -40,10 +40,10 @@ _GONE = Broken("conversation_not_found", "No such conversation.")
 class View:
     """The view of a run. `wants_repair`: frames are missing; `wants_log`: only the log has the rest.
 
-    A view that is not `streaming` gives the end and no Text, so that no text can be wrong. With `outputs` a
-    ToolEnded has its output, which only the log has. With `calls_at_end` Finished has all calls with their
-    outputs, and the sources, for which the end waits. `publication` is how often the request was published by
-    now; what became of earlier publications does not count.
+    A view that is not `streaming` gives the end and no TextUpdate, so that no text can be wrong. With
+    `outputs` a ToolEnded has its output, which only the log has. With `calls_at_end` Finished has all calls
+    with their outputs, and the sources, for which the end waits. `publication` is how often the request was
+    published by now; what became of earlier publications does not count.
     """
 
     def __init__(self, kind: ViewKind = STREAM, *, publication: int = 1) -> None:

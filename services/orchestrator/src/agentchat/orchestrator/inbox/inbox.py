@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Inbox:
-    """Handler of the deliveries from REQUESTS, which `gateway.runs.submit_request.Submission` publishes."""
+    """Handler of what `gateway.runs.submit_request.Submission._publish` publishes to REQUESTS."""
 
     def __init__(self, services: WorkerServices) -> None:
         self._services = services

@@ -292,7 +292,7 @@ async def run_turn(
             raise
         await log.append(done)
         await performer.channel.announce(done)
-    # `perform_step` appends the end with the last reply; a worker that died may have stored the reply alone.
+    # The last step returns the run's end with its reply; a worker that died may have stored the reply alone.
     if end := conclude(log.run, message_id=derive_reply_id(log.run.trace_id), now=performer.clock.now()):
         await log.append(end)
 

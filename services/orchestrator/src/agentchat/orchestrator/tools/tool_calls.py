@@ -1,8 +1,8 @@
 """Request the tool calls of a run together, and collect their results until the time is up.
 
 A call whose result was lost is requested again only if its tool may run twice; a call that may or may not
-have run is reported to the model as unknown. Crosses to the tool-runner:
-`tool_runner.calls.handler.CallHandler` takes the requests from TOOLS; its results come to `_take`.
+have run is reported to the model as unknown. `_send_request` crosses to the tool-runner, whose results come
+to `_take`.
 """
 
 import asyncio
@@ -252,6 +252,7 @@ class RunToolCalls:
                 raise outcome
 
     async def _send_request(self, pending: PendingCall) -> None:
+        """Queue the request in TOOLS. Handled by `tool_runner.calls.handler.CallHandler.handle`."""
         assert pending.unconfirmed is not None
         span = pending.span or telemetry.start_span("execute_tool")
         with use_span(span, record_exception=False, set_status_on_exception=False):

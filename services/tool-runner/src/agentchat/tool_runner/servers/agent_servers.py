@@ -73,7 +73,7 @@ class AgentServers:
         )
 
     async def _replace_agent(self, account_id: str, server: McpServer) -> McpServer:
-        """Return the address at a gateway, with a token, of a server that is another agent."""
+        """Give a server that is another agent its address at a gateway, and a token."""
         agent = read_agent_name(server.url)
         if agent is None:
             return server

@@ -213,6 +213,7 @@ class ToolSession:
     async def _send(
         self, params: mcp_types.CallToolRequestParams, until: float, attempt: CallAttempt
     ) -> CallToolResult | InputRequiredResult:
+        """Send a call by the SDK, which uses `http.transport.ToolServerTransport.handle_async_request`."""
         return await self._opened.result().session.send_request(
             mcp_types.CallToolRequest(params=params),
             self._results,
