@@ -28,14 +28,14 @@ from agentchat.conversations.aggregate.next_step import (
     conclude,
     decide_next_step,
 )
-from agentchat.conversations.aggregate.turn import (
+from agentchat.conversations.aggregate.opening_rules import (
     AlreadyPaused,
     GiveUpRun,
     Opening,
     Rejected,
     ResumeRun,
     SupersedeRun,
-    open_turn,
+    decide_opening,
 )
 from tests.conversations.given import (
     AGENT,
@@ -123,7 +123,7 @@ def apply(conversation: Conversation, said_: ApprovalAnswer, now: str = SOON) ->
 
 def repeat(conversation: Conversation, now: str = SOON) -> Opening:
     """The run's own request comes again."""
-    return open_turn(conversation, request("a"), AGENT, now=now, expired=False)
+    return decide_opening(conversation, request("a"), AGENT, now=now, expired=False)
 
 
 def test_calls_that_need_nobody_run_first_and_then_the_run_waits() -> None:
@@ -249,7 +249,7 @@ def test_expired_approval_fails_the_run_if_configured() -> None:
 
 
 def test_a_new_message_is_refused_while_a_person_is_to_decide() -> None:
-    refused = open_turn(build_waiting(), request("b"), AGENT, now=SOON, expired=False)
+    refused = decide_opening(build_waiting(), request("b"), AGENT, now=SOON, expired=False)
     assert isinstance(refused, Rejected)
     assert refused.code == "approval_pending"
     assert [each.id for each in refused.approvals] == ["approval-c2"]
@@ -257,7 +257,7 @@ def test_a_new_message_is_refused_while_a_person_is_to_decide() -> None:
 
 def test_new_message_ends_the_waiting_run_if_configured() -> None:
     parked = build_waiting(on_new_message="supersede")
-    begun = open_turn(parked, request("b"), AGENT, now=SOON, expired=False)
+    begun = decide_opening(parked, request("b"), AGENT, now=SOON, expired=False)
     assert isinstance(begun, SupersedeRun)
     assert begun.trace_id == trace("a")
     both = evolve_all(parked, begun.events)

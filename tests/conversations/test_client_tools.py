@@ -17,8 +17,8 @@ from agentchat.conversations.aggregate.approval_rules import (
 from agentchat.conversations.aggregate.client_tool_rules import return_results
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.next_step import CallModel, RequestApproval, RunTools, decide_next_step
+from agentchat.conversations.aggregate.opening_rules import ResumeRun, SupersedeRun, decide_opening
 from agentchat.conversations.aggregate.run_ends import cancel
-from agentchat.conversations.aggregate.turn import ResumeRun, SupersedeRun, open_turn
 from tests.conversations.given import (
     AGENT,
     begin,
@@ -117,7 +117,7 @@ def test_nobody_can_approve_a_client_call() -> None:
 
 def test_calls_without_results_are_errors_once_they_expire() -> None:
     waiting = build_waiting()
-    opening = open_turn(waiting, request("a"), AGENT, now=AFTER, expired=False)
+    opening = decide_opening(waiting, request("a"), AGENT, now=AFTER, expired=False)
     assert isinstance(opening, ResumeRun)
     run = run_of(evolve_all(waiting, opening.events))
     assert [each.is_error for each in run.rounds[0].calls] == [False, True, True]
@@ -126,7 +126,7 @@ def test_calls_without_results_are_errors_once_they_expire() -> None:
 
 def test_a_new_message_ends_the_wait_for_the_client() -> None:
     waiting = build_waiting()
-    opening = open_turn(waiting, request("b"), AGENT, now=SOON, expired=False)
+    opening = decide_opening(waiting, request("b"), AGENT, now=SOON, expired=False)
     assert isinstance(opening, SupersedeRun)
     assert opening.trace_id == trace("a")
     decided = [each for each in cancel(run_of(waiting), SOON) if isinstance(each, events.ApprovalDecided)]

@@ -14,7 +14,7 @@ from agentchat.conversations.aggregate.conversation import fold
 from agentchat.conversations.aggregate.description_rules import describe_conversation
 from agentchat.conversations.aggregate.feedback_rules import give_feedback
 from agentchat.conversations.aggregate.forking import fork
-from agentchat.conversations.aggregate.turn import NOT_FOUND, open_turn
+from agentchat.conversations.aggregate.opening_rules import NOT_FOUND, decide_opening
 from tests.conversations.given import AGENT, LATER, build_conversation_started, request, trace, turn
 
 VISIBLE = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=8)
@@ -37,7 +37,7 @@ def ask_everything(owner: Owner, stored: list[events.Event]) -> list[Any]:
         give_feedback(conversation, feedback, LATER),
         fork(stored, [1] * len(stored), copy, LATER),
         describe_conversation(conversation, title, LATER),
-        *(open_turn(conversation, each, AGENT, now=LATER, expired=False) for each in (again, new)),
+        *(decide_opening(conversation, each, AGENT, now=LATER, expired=False) for each in (again, new)),
     ]
 
 

@@ -10,8 +10,8 @@ from agentchat.contracts import events
 from agentchat.contracts.values import AgentFacts, Role, ShownMessage
 from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from agentchat.conversations.aggregate.model_messages import build_prompt
+from agentchat.conversations.aggregate.opening_rules import StartRun, decide_opening
 from agentchat.conversations.aggregate.rounds import list_tool_calls
-from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from tests.conversations.given import (
     AT,
     begin,
@@ -127,7 +127,7 @@ def build_conversations(draw: st.DrawFn) -> tuple[Conversation, str]:
     for number in range(draw(st.integers(1, 4))):
         word = f"r{number}"
         asking = request(word, new_conversation=number == 0, message=draw(_texts.filter(str.strip)))
-        opening = open_turn(
+        opening = decide_opening(
             conversation, asking, AgentFacts(agent_version=1, model="m"), now=AT, expired=False
         )
         assert isinstance(opening, StartRun)

@@ -1,7 +1,7 @@
 """Build the request of a run that has started once more."""
 
+from agentchat.conversations.aggregate.opening_rules import ResumeRun, decide_opening
 from agentchat.conversations.aggregate.rebuild_request import rebuild_request
-from agentchat.conversations.aggregate.turn import ResumeRun, open_turn
 from tests.conversations.given import AGENT, AT, LATER, begin, build_thread, request, trace
 
 
@@ -11,4 +11,4 @@ def test_a_request_is_rebuilt_with_the_facts_of_its_run() -> None:
     assert run is not None
     again = rebuild_request(conversation, run, 3)
     assert again == request("b", attempt=3, form="json", prompt="Be brief.", deadline=AT)
-    assert isinstance(open_turn(conversation, again, AGENT, now=LATER, expired=True), ResumeRun)
+    assert isinstance(decide_opening(conversation, again, AGENT, now=LATER, expired=True), ResumeRun)

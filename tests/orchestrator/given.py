@@ -20,7 +20,7 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested, ChatRequested, DeadLettered
 from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation, Run
-from agentchat.conversations.aggregate.turn import StartRun, open_turn
+from agentchat.conversations.aggregate.opening_rules import StartRun, decide_opening
 from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.directory.agent_validation import AgentChanges, AgentDraft
@@ -190,7 +190,7 @@ class World:
         """The request's run in the log, as a worker of old left it, begun when it was requested."""
         conversation = await self.log.load_conversation(request.conversation_id)
         facts = AgentFacts(agent_version=1, model="demo-shop-1")
-        opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
+        opening = decide_opening(conversation, request, facts, now=request.requested_at, expired=False)
         assert isinstance(opening, StartRun)
         async with open_store(self.settings.database_url) as store:
             return await store.append(conversation, [*opening.events, *more])

@@ -12,8 +12,8 @@ from agentchat.contracts.ids import make_id, make_unlisted_id
 from agentchat.contracts.messages import CancelRequested
 from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.aggregate.opening_rules import StartRun, decide_opening
 from agentchat.conversations.aggregate.run_ends import fail
-from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.errors import VersionConflict
 from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.leases.leases import Leases
@@ -106,7 +106,7 @@ async def test_erasure_cancels_the_run_and_refuses_waiting_requests(system: Worl
 async def test_a_run_whose_worker_does_not_listen_ends_with_the_erasure(system: World) -> None:
     caller = await system.listen(system.request(await system.agent(), "secret"))
     request = caller.request
-    begin = open_turn(
+    begin = decide_opening(
         Conversation(conversation_id=request.conversation_id),
         request,
         AgentFacts(agent_version=1, model="m"),

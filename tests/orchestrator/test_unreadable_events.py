@@ -10,7 +10,7 @@ from agentchat.contracts import frames
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.values import AgentFacts
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import StartRun, open_turn
+from agentchat.conversations.aggregate.opening_rules import StartRun, decide_opening
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.conversation_store import ConversationStore, open_store
 from agentchat.orchestrator.services import Timings
@@ -39,7 +39,7 @@ async def _interrupt_run(world: World, *facts: tuple[str, bytes]) -> ChatRequest
 async def _begin(store: ConversationStore, request: ChatRequested) -> int:
     facts = AgentFacts(agent_version=1, model="demo")
     conversation = Conversation(conversation_id=request.conversation_id)
-    opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
+    opening = decide_opening(conversation, request, facts, now=request.requested_at, expired=False)
     assert isinstance(opening, StartRun)
     return (await store.append(conversation, opening.events)).version
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import evolve_all
 from agentchat.conversations.aggregate.model_messages import build_prompt
-from agentchat.conversations.aggregate.turn import MustWait, StartRun, open_turn
+from agentchat.conversations.aggregate.opening_rules import MustWait, StartRun, decide_opening
 from agentchat.gateway.runs.view import View
 from agentchat.orchestrator.inbox.inbox import Inbox, take_lease
 from agentchat.orchestrator.inbox.put_back import LeaseHeld
@@ -34,11 +34,11 @@ def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opening_turns_by(open_mutated: Any) -> Iterator[None]:
+def _opening_decided_by(open_mutated: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for module in ("starting.decide_request", "inbox.inbox"):
             stack.enter_context(
-                _instead(sys.modules[f"agentchat.orchestrator.{module}"], "open_turn", open_mutated)
+                _instead(sys.modules[f"agentchat.orchestrator.{module}"], "decide_opening", open_mutated)
             )
         yield
 
@@ -70,24 +70,24 @@ def request_not_known_again() -> Any:
 
     def open_mutated(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
         runs = tuple(run for run in conversation.runs if run.trace_id != request.trace_id or not run.ended_at)
-        return open_turn(replace(conversation, runs=runs), request, *args, **more)
+        return decide_opening(replace(conversation, runs=runs), request, *args, **more)
 
-    return _opening_turns_by(open_mutated)
+    return _opening_decided_by(open_mutated)
 
 
 def begins_during_another() -> Any:
     """A message does not wait for the run before it."""
 
     def open_mutated(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
-        opening = open_turn(conversation, request, *args, **more)
+        opening = decide_opening(conversation, request, *args, **more)
         if not isinstance(opening, MustWait):
             return opening
         runs = tuple(run for run in conversation.runs if run.ended_at)
-        alone = open_turn(replace(conversation, runs=runs), request, *args, **more)
+        alone = decide_opening(replace(conversation, runs=runs), request, *args, **more)
         assert isinstance(alone, StartRun)
         return alone
 
-    return _opening_turns_by(open_mutated)
+    return _opening_decided_by(open_mutated)
 
 
 def every_tool_is_repeated() -> Any:

@@ -2,7 +2,7 @@
 
 - `conversation`: the state, and `evolve`, the only function that changes it
 - `rounds`: the rounds of a run and the tool calls in them
-- `turn`: the rules of a request: it starts or resumes a run, waits, or is refused
+- `opening_rules`: the rules of a request: it starts or resumes a run, waits, or is refused
 - `next_step`: the rules of the run: which step is next, how it ends
 - `approval_rules`, `description_rules`, `feedback_rules`: the rules of decisions, of title and metadata, of
   feedback

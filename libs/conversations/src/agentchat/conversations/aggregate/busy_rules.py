@@ -1,7 +1,7 @@
 """Apply the rules for a message that interrupts or steers the run under way. Pure.
 
-The message's own worker appends MessageReceived (`turn.open_turn`). The run's worker saves the message with
-whatever fits of what it appends next (`place_messages`, called by `orchestrator.run.run_log`).
+The message's own worker appends MessageReceived (`opening_rules.decide_opening`). The run's worker saves the
+message with whatever fits of what it appends next (`place_messages`, called by `orchestrator.run.run_log`).
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Apply the rules of a started run: which step is next, and how the run completes.
 
-Values in, values out: `orchestrator.run.run_attempt.run_turn` performs the step and appends the events.
+Values in, values out: `orchestrator.run.run_attempt.run_steps` performs the step and appends the events.
 """
 
 import msgspec

@@ -6,8 +6,8 @@ from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import RUN_SECONDS
 from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
 from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.opening_rules import AlreadyEnded, has_made_progress
 from agentchat.conversations.aggregate.run_ends import fail, save_interrupted_reply
-from agentchat.conversations.aggregate.turn import AlreadyEnded, has_made_progress
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.orchestrator.run.endings import publish_end, read_streamed_text
 from agentchat.orchestrator.run.run_clock import RunClock

@@ -17,13 +17,13 @@ from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import frames, subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.aggregate.turn import (
+from agentchat.conversations.aggregate.opening_rules import (
     AlreadyEnded,
     AlreadyJoined,
     AlreadyPaused,
     Rejected,
     StartRun,
-    open_turn,
+    decide_opening,
 )
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.append_statement import RunStart
@@ -143,7 +143,9 @@ async def start_at_once(
     if list_missing_variables(agent.variables, request.context) or request.client_tools:
         return None  # `decide_request` may refuse it
     now, facts = clock.now(), build_agent_facts(agent)
-    opening = open_turn(conversation, request, facts, now=now, expired=False, worker=services.leases.worker)
+    opening = decide_opening(
+        conversation, request, facts, now=now, expired=False, worker=services.leases.worker
+    )
     if not isinstance(opening, StartRun):
         return None
     change = services.leases.plan_acquisition(request.trace_id)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all, fold
+from agentchat.conversations.aggregate.opening_rules import StartRun, decide_opening
 from agentchat.conversations.aggregate.rebuild_request import rebuild_request
-from agentchat.conversations.aggregate.turn import StartRun, open_turn
 from agentchat.conversations.event_store import mapper
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.agent_loader import build_agent_facts
@@ -29,7 +29,7 @@ from agentchat.orchestrator.run.interruption import Interruption
 from agentchat.orchestrator.run.model_files import ModelFiles
 from agentchat.orchestrator.run.model_reply import ReplyStreamer, RoundCost
 from agentchat.orchestrator.run.perform_step import Performer
-from agentchat.orchestrator.run.run_attempt import run_turn
+from agentchat.orchestrator.run.run_attempt import run_steps
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.offered_tools import OfferedTools
@@ -141,7 +141,7 @@ class RunReplay:
         passages = None if question.record is None else question.passages
         self._sources = RecordedSources(services.pool, searching, run, passages)
         asked = rebuild_request(before, run, 1)
-        opening = open_turn(before, asked, build_agent_facts(agent), now=clock.now(), expired=False)
+        opening = decide_opening(before, asked, build_agent_facts(agent), now=clock.now(), expired=False)
         if not isinstance(opening, StartRun):
             raise ModelFailure(
                 "conversation_busy", "The recorded run could not start at its place in the conversation."
@@ -169,10 +169,10 @@ class RunReplay:
         )
 
     async def run(self, interruption: Interruption) -> None:
-        """Run the turn loop. Raises ModelFailure, ToolsUnavailable, Interrupted, Diverged."""
+        """Run the step loop. Raises ModelFailure, ToolsUnavailable, Interrupted, Diverged."""
         await interruption.run_unless_interrupted(self._list_tools)
         self._began = time.perf_counter()
-        await run_turn(self._performer, interruption, self._services.stop)
+        await run_steps(self._performer, interruption, self._services.stop)
 
     def build_answer(self) -> WhatIfAnswered:
         """Build the answer from the replay so far."""

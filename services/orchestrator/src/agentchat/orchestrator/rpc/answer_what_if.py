@@ -1,6 +1,6 @@
 """Replay a recorded run with another version, model or prompt of an agent (`chat.replay.what_if`).
 
-The turn loop is `run_turn`, and the model is called as for any run; the conversation is kept in memory, and
+The step loop is `run_steps`, and the model is called as for any run; the conversation is kept in memory, and
 tools and sources come from the record (`orchestrator.replay`). Nothing is appended, published or counted.
 """
 

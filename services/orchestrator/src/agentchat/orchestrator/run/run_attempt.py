@@ -1,6 +1,6 @@
 """Run one attempt, from its first frame to the end of the run, a pause or a hand-over.
 
-Everything that happens in a run happens in its turn loop, `run_turn`.
+Everything that happens in a run happens in its step loop, `run_steps`.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ from agentchat.runtime.postgres import DatabaseUnavailable
 
 
 async def run_attempt(services: WorkerServices, started: StartedAttempt) -> None:
-    """Run the turn loop until the log has the run's end or a wait for approval, and publish that.
+    """Run the step loop until the log has the run's end or a wait for approval, and publish that.
 
     Raises:
         Interrupted ("shutdown" and "lost"), VersionConflict, DatabaseUnavailable: The run continues later,
@@ -132,7 +132,7 @@ class RunAttempt:
             },
         ):
             try:
-                await self._take_turn()
+                await self._run_steps()
             except ModelFailure as failure:
                 message = describe_failure(self.log.run, failure)
                 await self.fail(failure.code, message, failure.kind, failure.provider_message)
@@ -152,11 +152,11 @@ class RunAttempt:
         unfinished = self._describe_unfinished()
         await self._end(fail(self.log.run, code, message, self._get_now(), unfinished, provider_message))
 
-    async def _take_turn(self) -> None:
+    async def _run_steps(self) -> None:
         performer = await self._create_performer(await self._announce_attempt())
         failing = self._services.failing_models
         changer = ModelChanger(performer, self._opened.agent, failing, self._open_model)
-        await run_turn(performer, self._opened.interruption, self._services.stop, changer)
+        await run_steps(performer, self._opened.interruption, self._services.stop, changer)
         if self.log.run.pending and await is_cancelled(self._services.bus.traces, self.log.run.trace_id):
             raise Interrupted("cancelled")  # cancelled before the pause was known
 
@@ -259,10 +259,10 @@ class RunAttempt:
         return self._opened.clock.now()
 
 
-async def run_turn(
+async def run_steps(
     performer: Performer, interruption: Interruption, stop: asyncio.Event, changer: ModelChanger | None = None
 ) -> None:
-    """Run the turn loop: decide the next step, perform it, append its events, announce them.
+    """Run the step loop: decide the next step, perform it, append its events, announce them.
 
     A step is performed between two appends and may be interrupted at any moment; its events are stored at the
     version it was performed for, or another worker has the run. Once `stop` is set, no further model call

@@ -1,4 +1,4 @@
-"""Decide what a request leads to, by the rules of `conversations.aggregate.turn`, and append it."""
+"""Decide what a request leads to, by the rules of `conversations.aggregate.opening_rules`, and append it."""
 
 from msgspec.structs import replace
 
@@ -7,10 +7,22 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
 from agentchat.contracts.values import AgentFacts
-from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.conversation import Conversation, Run, copy_agent_facts
+from agentchat.conversations.aggregate.opening_rules import (
+    AlreadyEnded,
+    AlreadyJoined,
+    AlreadyPaused,
+    GiveUpRun,
+    MustWait,
+    Opening,
+    ReceiveMessage,
+    Rejected,
+    ResumeRun,
+    StartRun,
+    SupersedeRun,
+    decide_opening,
+)
 from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
-from agentchat.conversations.aggregate.turn import open_turn
 from agentchat.conversations.errors import VersionConflict
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.prompt_variables import list_missing_variables
@@ -27,7 +39,7 @@ from agentchat.runtime import failpoints
 _NO_AGENT = "The agent does not exist."
 _MISSING = "context: The agent needs values for: {}."
 
-Outcome = StartedAttempt | turn.AlreadyEnded | turn.AlreadyPaused | turn.AlreadyJoined | turn.Rejected
+Outcome = StartedAttempt | AlreadyEnded | AlreadyPaused | AlreadyJoined | Rejected
 """The outcome of a request that need not wait."""
 
 
@@ -38,7 +50,7 @@ async def decide_request(
     *,
     first_in_line: bool,
     waited: bool = False,
-) -> Outcome | turn.MustWait | NoSlot:
+) -> Outcome | MustWait | NoSlot:
     """Decide what a request leads to, append the events of the decision, and act on them.
 
     `waited`: the request is in line, its caller was told so, and it holds none of its account's slots. If
@@ -50,7 +62,7 @@ async def decide_request(
     while True:
         run = conversation.run(leased.trace_id)
         agent = await _load_agent(services, leased, run)
-        opening = await _open_turn(services, leased, conversation, agent, waited=waited)
+        opening = await _decide_opening(services, leased, conversation, agent, waited=waited)
         outcome = await _decide_without_append(
             services, leased, opening, run, first_in_line=first_in_line, waited=waited
         )
@@ -64,50 +76,50 @@ async def decide_request(
         except VersionConflict:
             conversation = await services.store.load(leased.request.conversation_id)
             continue
-        if isinstance(opening, turn.ReceiveMessage):
-            return turn.MustWait(opening.trace_id, for_save=True)
+        if isinstance(opening, ReceiveMessage):
+            return MustWait(opening.trace_id, for_save=True)
         return await _enter_result(services, leased, opening, appended, agent)
 
 
 async def _decide_without_append(
     services: WorkerServices,
     leased: LeasedRequest,
-    opening: turn.Opening,
+    opening: Opening,
     run: Run | None,
     *,
     first_in_line: bool,
     waited: bool,
-) -> Outcome | turn.MustWait | NoSlot | None:
+) -> Outcome | MustWait | NoSlot | None:
     """Return the outcome if nothing is to be appended, which includes a missing slot, else None.
 
     Raises:
         NoSlotYet, DatabaseUnavailable
     """
     match opening:
-        case turn.Rejected() | turn.AlreadyJoined() | turn.AlreadyEnded() | turn.AlreadyPaused():
+        case Rejected() | AlreadyJoined() | AlreadyEnded() | AlreadyPaused():
             return opening
-        case turn.MustWait():
+        case MustWait():
             return opening
-        case turn.ReceiveMessage() if not waited:
-            return turn.MustWait(opening.trace_id, for_save=True)  # once it has a place in line
-        case turn.StartRun() | turn.SupersedeRun() if not first_in_line:
-            return turn.MustWait(trace_id="")  # for earlier requests, not for a run
-        case turn.StartRun() | turn.SupersedeRun():
+        case ReceiveMessage() if not waited:
+            return MustWait(opening.trace_id, for_save=True)  # once it has a place in line
+        case StartRun() | SupersedeRun() if not first_in_line:
+            return MustWait(trace_id="")  # for earlier requests, not for a run
+        case StartRun() | SupersedeRun():
             return await take_slot(services, leased, waited=waited)
-        case turn.ResumeRun() if run is not None and (run.pending or run.is_unpaused):
+        case ResumeRun() if run is not None and (run.pending or run.is_unpaused):
             await take_slot_again(services, leased)
     return None
 
 
 async def _list_events(
-    services: WorkerServices, leased: LeasedRequest, opening: turn.Opening, run: Run | None
+    services: WorkerServices, leased: LeasedRequest, opening: Opening, run: Run | None
 ) -> tuple[events.Event, ...]:
     match opening:
-        case turn.GiveUpRun():
+        case GiveUpRun():
             assert run is not None, "it has had its attempts"
             streamed = await read_streamed_text(services, run, leased.clock.now())
             return save_interrupted_reply(run, streamed, opening.events)
-        case turn.StartRun() | turn.SupersedeRun() | turn.ResumeRun() | turn.ReceiveMessage():
+        case StartRun() | SupersedeRun() | ResumeRun() | ReceiveMessage():
             return tuple(opening.events)
         case _:
             raise AssertionError("nothing is appended for these")
@@ -116,14 +128,14 @@ async def _list_events(
 async def _enter_result(
     services: WorkerServices,
     leased: LeasedRequest,
-    opening: turn.Opening,
+    opening: Opening,
     appended: Conversation,
     agent: AgentConfig | None,
-) -> StartedAttempt | turn.AlreadyEnded:
+) -> StartedAttempt | AlreadyEnded:
     """Register the attempt that the append started, or return the run that it ended."""
-    if isinstance(opening, turn.GiveUpRun):
-        return turn.AlreadyEnded(run=get_run(appended, leased.trace_id))
-    if isinstance(opening, turn.SupersedeRun):
+    if isinstance(opening, GiveUpRun):
+        return AlreadyEnded(run=get_run(appended, leased.trace_id))
+    if isinstance(opening, SupersedeRun):
         superseded = get_run(appended, opening.trace_id)
         await publish_end(services, leased.request.account_id, superseded)
     assert agent is not None, "a run begins with its agent"
@@ -138,14 +150,14 @@ async def _load_agent(services: WorkerServices, leased: LeasedRequest, run: Run 
     return await services.agents.load_version(leased.request.account_id, run.agent_id, run.agent_version)
 
 
-async def _open_turn(
+async def _decide_opening(
     services: WorkerServices,
     leased: LeasedRequest,
     conversation: Conversation,
     agent: AgentConfig | None,
     *,
     waited: bool,
-) -> turn.Opening:
+) -> Opening:
     request, now = leased.request, leased.clock.now()
     if request.on_busy is None and agent is not None:
         request = replace(request, on_busy=agent.on_busy)
@@ -153,21 +165,21 @@ async def _open_turn(
     expired = run is None and await _has_expired(services, leased, waited=waited)
     if run is not None:
         if run.state == "running" and agent is None:
-            return turn.GiveUpRun(events=fail(run, "agent_not_found", _NO_AGENT, now))
+            return GiveUpRun(events=fail(run, "agent_not_found", _NO_AGENT, now))
         if run.pending and leased.interruption.reason == "cancelled":
-            return turn.GiveUpRun(events=cancel(run, now))
+            return GiveUpRun(events=cancel(run, now))
         facts = AgentFacts(**copy_agent_facts(run))
     elif leased.interruption.reason == "cancelled":
-        return turn.Rejected(code="cancelled", message=CANCELLED)
+        return Rejected(code="cancelled", message=CANCELLED)
     elif agent is None:
-        return turn.Rejected(code="agent_not_found", message=_NO_AGENT)
+        return Rejected(code="agent_not_found", message=_NO_AGENT)
     elif missing := list_missing_variables(agent.variables, request.context):
-        return turn.Rejected(code="invalid_request", message=_MISSING.format(", ".join(missing)))
+        return Rejected(code="invalid_request", message=_MISSING.format(", ".join(missing)))
     elif problem := await _find_problem_of_client_tools(services, request, agent):
-        return turn.Rejected(code="invalid_request", message=f"client_tools: {problem}")
+        return Rejected(code="invalid_request", message=f"client_tools: {problem}")
     else:
         facts = build_agent_facts(agent)
-    return open_turn(
+    return decide_opening(
         conversation,
         request,
         facts,

@@ -7,8 +7,8 @@ newer release, whose workers can continue: they get some minutes for it.
 from agentchat.contracts.messages import ChatRequested
 from agentchat.contracts.ownership import may_use
 from agentchat.conversations.aggregate.conversation import evolve_all
+from agentchat.conversations.aggregate.opening_rules import NOT_FOUND, AlreadyEnded, Rejected
 from agentchat.conversations.aggregate.run_ends import fail
-from agentchat.conversations.aggregate.turn import NOT_FOUND, AlreadyEnded, Rejected
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from agentchat.conversations.event_store import mapper
 from agentchat.orchestrator.request_stages import LeasedRequest

@@ -14,7 +14,7 @@ from agentchat.contracts.messages import CancelRequested
 from agentchat.contracts.timings import LINE_SECONDS
 from agentchat.conversations.aggregate.busy_rules import find_interrupting, find_receiver
 from agentchat.conversations.aggregate.conversation import Conversation, Run
-from agentchat.conversations.aggregate.turn import MustWait, Rejected
+from agentchat.conversations.aggregate.opening_rules import MustWait, Rejected
 from agentchat.conversations.errors import UnreadableEvent, WaitingLineFull
 from agentchat.conversations.leases.waiting_line import LOOK_SECONDS
 from agentchat.orchestrator.request_stages import LeasedRequest

@@ -7,8 +7,7 @@ from agentchat.contracts import events
 from agentchat.contracts.values import AgentFacts, ShownMessage, UnfinishedReply, Usage
 from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
 from agentchat.conversations.aggregate.next_step import CallModel, Retrieve, conclude, decide_next_step
-from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
-from agentchat.conversations.aggregate.turn import (
+from agentchat.conversations.aggregate.opening_rules import (
     AlreadyEnded,
     GiveUpRun,
     MustWait,
@@ -16,9 +15,10 @@ from agentchat.conversations.aggregate.turn import (
     Rejected,
     ResumeRun,
     StartRun,
+    decide_opening,
     has_made_progress,
-    open_turn,
 )
+from agentchat.conversations.aggregate.run_ends import cancel, fail, save_interrupted_reply
 from tests.conversations.given import (
     AGENT,
     AT,
@@ -47,7 +47,7 @@ from tests.conversations.given import (
 def open_request(
     conversation: Conversation, word: str = "b", *, expired: bool = False, heard: int = 0, **more: object
 ) -> Opening:
-    return open_turn(conversation, request(word, **more), AGENT, now=AT, expired=expired, heard=heard)
+    return decide_opening(conversation, request(word, **more), AGENT, now=AT, expired=expired, heard=heard)
 
 
 def test_new_conversation_has_account_message_and_run() -> None:
@@ -89,7 +89,7 @@ def test_conversation_that_went_on_is_not_the_shown_one() -> None:
 def test_the_run_records_what_its_request_and_its_agent_say() -> None:
     agent = AgentFacts(agent_version=9, model="m", max_tool_rounds=2, retrieves=True, on_interruption="fail")
     asking = request("b", prompt="Be brief.", form="json")
-    begun = open_turn(build_thread(), asking, agent, now=AT, expired=False)
+    begun = decide_opening(build_thread(), asking, agent, now=AT, expired=False)
     assert isinstance(begun, StartRun)
     assert begun.events[-1] == build_run_started(
         "b",
@@ -115,10 +115,10 @@ def test_unknown_foreign_and_erased_get_the_same_refusal() -> None:
 @pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
 def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str, int]) -> None:
     there = replace(build_thread(*begin()), **full)
-    refused = open_turn(there, request("b"), AGENT, now=AT, expired=False)
+    refused = decide_opening(there, request("b"), AGENT, now=AT, expired=False)
     assert isinstance(refused, Rejected)
     assert refused.code == "conversation_full"
-    assert isinstance(open_turn(there, request("a"), AGENT, now=AT, expired=False), ResumeRun)
+    assert isinstance(decide_opening(there, request("a"), AGENT, now=AT, expired=False), ResumeRun)
 
 
 def test_a_second_message_waits_for_the_run_under_way() -> None:

@@ -118,7 +118,7 @@ Opening = (
 )
 
 
-def open_turn(
+def decide_opening(
     conversation: Conversation,
     request: ChatRequested,
     agent: AgentFacts,
