@@ -18,6 +18,7 @@ _PLACES = "docs/(?:integrate|operate|analyse|change|decisions)|tests|deploy|libs
 _FILE = re.compile(rf"(?<![\w./-])((?:{_PLACES})/[\w./-]+\.(?:py|md|sql|conf|yaml))")
 _PATH = re.compile(r"`((?:[a-z_-]+/)+(?:[a-z_-]+(?:\.py)?)?)`")
 _TOP = tuple(f"{place.name}/" for place in [*ROOT.glob("*/"), *_FOLDERS] if place.is_dir())
+_LISTED = re.compile(r"(?:^-|[;,]) `([a-z_]+)`")
 _DECISION = re.compile(r"\bdecisions? (\d+)(?:(?:, (\d+))* and (\d+))?")
 _EXEMPT = ("CHANGELOG.md", "docs/decisions/", "tests/workspace/")
 """Texts about the past, and examples of names."""
@@ -99,6 +100,20 @@ def test_modules_that_texts_name_exist() -> None:
     named = {(path, name) for path, text in texts for name in list_module_names(path, text)}
     assert len(named) > 200
     assert sorted(f"{path}: {name}" for path, name in named if not is_defined(name)) == []
+
+
+def test_modules_that_packages_list_exist() -> None:
+    packages = [ROOT / path for path, _ in list_files() if path.endswith("/__init__.py")]
+    listed = {
+        package.parent / name
+        for package in packages
+        for line in package.read_text().splitlines()
+        if line.startswith("- ")
+        for name in _LISTED.findall(line)
+    }
+    assert len(listed) > 50
+    missing = {path for path in listed if not path.is_dir() and not path.with_suffix(".py").is_file()}
+    assert sorted(str(path.relative_to(ROOT)) for path in missing) == []
 
 
 def test_files_that_texts_name_exist() -> None:

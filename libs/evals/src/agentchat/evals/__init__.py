@@ -6,7 +6,7 @@ The modules in the order in which data moves:
 - `case_sampling`, `case_reader`, `case_redaction`: from the log to cases
 - `suite_run`: replays and judges the cases by `pydantic-evals`; `evaluators`: the judges; `answer_cache`:
   each answer is paid for once
-- `run_choice`, `replay_requests`: replay runs of the log; `compared_run`, `text_diff`, `prices`
+- `run_choice`, `replay_requests`: replay runs of the log; `compared_run`, `text_diff`
 - `statistics`, `verdict`: what got worse
 - `reports`: for CI and for a pull request
 

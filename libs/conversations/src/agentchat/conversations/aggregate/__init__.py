@@ -6,7 +6,7 @@
 - `next_step`: the rules of the run: which step is next, how it ends
 - `approval_rules`, `description_rules`, `feedback_rules`: the rules of decisions, of title and metadata, of
   feedback
-- `history`: the messages that the model sees; `compaction`: the summary that replaces old ones
+- `model_messages`: what the model sees; `compaction_rules`: the summary that replaces old messages
 - `canonical_stream`: the updates that readers of a run receive
 - `forking`: the part of a conversation that a fork copies
 """

@@ -1,4 +1,4 @@
 """Idempotency keys: which run a repeated request belongs to.
 
-- `idempotency`: claim a key; `claim_writer`: insert many new claims by one statement
+- `idempotency_keys`: claim a key; `claim_writer`: insert many new claims by one statement
 """

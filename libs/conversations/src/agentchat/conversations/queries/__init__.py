@@ -1,7 +1,7 @@
 """Read the log itself, or the read models with the log as the authority.
 
-- `threads`: a conversation for its readers; `time_travel`: earlier versions; `find_run`: from a trace to its
-  run
+- `read_thread`: a conversation for its readers; `time_travel`: earlier versions
+- `find_by_trace`: from a trace to its run
 - `find_by_history`: a conversation by the history that its client sends
 - `conversation_search`, `find_approvals`, `find_feedback`: what people look for
 - `account_usage`: an account's tokens and bytes; `current_activity`: open runs of all accounts

@@ -1,1 +1,1 @@
-"""`agentchat status`: `processes` and their health, `figures` of the work, `problems` in the logs."""
+"""`agentchat status`: processes and their health, figures of the work, problems in the logs."""
