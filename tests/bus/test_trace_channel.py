@@ -179,7 +179,7 @@ async def test_a_recorded_result_frees_its_bytes_and_stays_known(bus: Bus) -> No
     finished = msgspec.structs.replace(FINISHED, trace_id=make_trace_id(), output="x" * 256 * 1024)
     await bus.traces.finish_tool(finished)
     assert await count_held_bytes() > before + 256 * 1024
-    await bus.traces.record_tool(finished)
+    await bus.traces.shorten_tool_result(finished)
     assert await count_held_bytes() < before + 1024
     (short,) = (await bus.traces.read_tool_results(finished.trace_id)).values()
     assert (short.call_id, short.recorded, short.output) == (finished.call_id, True, "")

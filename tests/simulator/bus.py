@@ -116,7 +116,7 @@ class SimTraces(_Part):
 
         await self._store(f"finish {message.call_id}", effect, tell)
 
-    async def record_tool(self, message: tool_messages.ToolFinished) -> None:
+    async def shorten_tool_result(self, message: tool_messages.ToolFinished) -> None:
         short = replace(message, output="", recorded=True)
 
         def effect() -> None:

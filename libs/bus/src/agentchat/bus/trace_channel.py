@@ -134,7 +134,7 @@ class Traces:
         message_id = subjects.format_tool_result(message.trace_id, message.leg_id)
         await self._jetstream.publish(subject, wire.encode(message), message_id)
 
-    async def record_tool(self, message: tool_messages.ToolFinished) -> None:
+    async def shorten_tool_result(self, message: tool_messages.ToolFinished) -> None:
         """Free the space of a result in RESULTS: its subject keeps one message, now the short form."""
         subject = subjects.format_tool_result(message.trace_id, message.call_id)
         short = msgspec.structs.replace(message, output="", recorded=True)

@@ -125,7 +125,7 @@ async def _check_chat(
             set_user(request, user_id)
     check_user_named(request.auth)
     # 3. The plan's limits: rate, runs, month (429), storage, form of stream (403). A slot is held from here.
-    key, slot = await _take_slot(request)
+    key, slot = await _admit(request)
     if handler.opt.get("streams"):
         read_stream_form(request)
     key.check()
@@ -167,7 +167,7 @@ async def may_use_mcp(connection: Connection, _: BaseRouteHandler) -> None:
         await _hold_read(request)
         return
     check_user_named(request.auth)
-    idempotency_key, slot = await _take_slot(request)
+    idempotency_key, slot = await _admit(request)
     idempotency_key.check()
     if is_agent:
         idempotency_key = IdempotencyKey(f"{TOKEN_PREFIX}{meta.call_id}")
@@ -280,8 +280,8 @@ def _decode_utf8(header: str) -> str:
         return header
 
 
-async def _take_slot(request: JsonRequest) -> tuple[IdempotencyKey, Slot]:
-    """Take a token of the plan's rate and, unless the request repeats another, a place for a run."""
+async def _admit(request: JsonRequest) -> tuple[IdempotencyKey, Slot]:
+    """Read the Idempotency-Key; take a token of the plan's rate and, unless it repeats, a place for a run."""
     services = request.services
     key = await read_idempotency_key(request.headers, services.pool, request.auth)
     slot = await take_slot(

@@ -197,7 +197,7 @@ class FollowedRun:
         self.updates = UpdateHistory(has_outputs=key.kind.outputs) if from_beginning else UpdateQueue()
         self.followers: list[RunFollower] = []
         self._traces = traces
-        self._log = run_reader
+        self._reader = run_reader
         self._order = CallOrder() if key.kind.outputs else None
         self._clock = asyncio.get_running_loop()
         self._repairing: asyncio.Task[None] | None = None
@@ -345,17 +345,17 @@ class FollowedRun:
         had_started = self.view.started
         try:
             async with asyncio.timeout(_REPAIR_SECONDS):
-                run = await self._log.read()
+                run = await self._reader.read()
         except (DatabaseUnavailable, TimeoutError):
             return False
-        if self._log.shows_reasoning is False:
+        if self._reader.shows_reasoning is False:
             self.view.hide_reasoning()
-        if self._log.erased:
+        if self._reader.erased:
             self._put(self.view.feed_erased())
         elif run is None and not had_started:
             pass  # it may have begun since the log was read
         elif not ended or (run is not None and (run.state != "running" or run.pending)):
             self._put(self.view.feed_log(run))
-            if self.view.phase is Phase.PAUSED and not self._log.is_readable:
+            if self.view.phase is Phase.PAUSED and not self._reader.is_readable:
                 self.interrupt(_ELSEWHERE)  # another gateway may be able to read what it waits for
         return True

@@ -135,7 +135,7 @@ class Submission:
         while loop.time() < deadline:
             claim = await self._claim()
             try:
-                started = await self._follow(claim)
+                started = await self._follow_until_started(claim)
             except (BusUnavailable, DatabaseUnavailable, Stopping) as error:
                 if claim.mine:
                     refused = isinstance(error, Stopping)
@@ -158,7 +158,7 @@ class Submission:
         marks = self._files.marks if self._files is not None else ()
         return await claim_run(self._services.claims, self._key.text, chat, marks)
 
-    async def _follow(self, claim: Claim) -> StartedRun | None:
+    async def _follow_until_started(self, claim: Claim) -> StartedRun | None:
         """Follow the claim's run until it has started. Return None if the key must be claimed again.
 
         If the message has joined another run, follow that one from its beginning.
@@ -179,7 +179,8 @@ class Submission:
             else:
                 has_started = await self._join_earlier(claim, run)
         except JoinedRun as joined:
-            return await self._follow(replace(claim, trace_id=joined.trace_id, begun_at=None, mine=False))
+            claim = replace(claim, trace_id=joined.trace_id, begun_at=None, mine=False)
+            return await self._follow_until_started(claim)
         except Refusal as refusal:
             if run.refused and not refusal.approvals:
                 self._context.conversation_id = None

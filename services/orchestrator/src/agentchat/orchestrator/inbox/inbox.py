@@ -159,7 +159,7 @@ async def start_at_once(
     # The statement's time may be too old: this process may have been suspended since.
     lease = services.leases.confirm_acquisition(change, max(clock.now(), begun[1]))
     found = FoundContext(conversation=conversation, first_in_line=True, agent=agent)
-    leased = _keep_from_others(services, received.to_leased(lease, RunClock(lease.now), found))
+    leased = _register_leased(services, received.to_leased(lease, RunClock(lease.now), found))
     return services.register.enter(leased.to_started(begun[0], agent))
 
 
@@ -209,10 +209,10 @@ async def take_lease(services: WorkerServices, received: ReceivedRequest) -> Lea
         raise
     if held is None:
         raise LeaseHeld(request.trace_id)
-    return _keep_from_others(services, received.to_leased(*held, found))
+    return _register_leased(services, received.to_leased(*held, found))
 
 
-def _keep_from_others(services: WorkerServices, leased: LeasedRequest) -> LeasedRequest:
+def _register_leased(services: WorkerServices, leased: LeasedRequest) -> LeasedRequest:
     """Register the request as this worker's, and request the list of its agent's tools."""
     services.register.enter(leased)
     services.register.supersede(leased)

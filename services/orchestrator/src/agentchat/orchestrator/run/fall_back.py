@@ -51,19 +51,19 @@ class AnsweringModel(msgspec.Struct, frozen=True):
 
 
 class ModelChanger:
-    """Changes the model of one attempt. `open_model` raises ModelFailure if a model cannot be called."""
+    """Changes the model of one attempt. `prepare_model` raises ModelFailure if a model cannot be called."""
 
     def __init__(
         self,
         performer: Performer,
         agent: AgentConfig,
         failing: FailingModels,
-        open_model: Callable[[AgentConfig], Awaitable[AnsweringModel]],
+        prepare_model: Callable[[AgentConfig], Awaitable[AnsweringModel]],
     ) -> None:
         self._performer = performer
         self._agent = agent
         self._failing = failing
-        self._open_model = open_model
+        self._prepare_model = prepare_model
 
     async def skip_failing_model(self) -> None:
         """Begin the run with a fall-back if the agent's own model has failed too often just now."""
@@ -120,8 +120,9 @@ class ModelChanger:
         await performer.log.append([changed])
         performer.cost.mark_recorded()
         await performer.channel.send_warnings([changed.to_warning()])
-        opened = await self._open_model(agent)
-        performer.agent, performer.replies, performer.output = opened.agent, opened.replies, opened.output
+        answering = await self._prepare_model(agent)
+        performer.agent, performer.output = answering.agent, answering.output
+        performer.replies = answering.replies
         if performer.channel.text:
             performer.already = SentOutput(text=performer.channel.text, cuts=performer.channel.cuts)
 

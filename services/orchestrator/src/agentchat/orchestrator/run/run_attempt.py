@@ -58,8 +58,8 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> None
             here or at another worker.
     """
     attempt = RunAttempt(services, started)
-    log, request = logs.get_logger("run"), started.request
-    log.info("run_started", attempt=attempt.log.run.attempt)
+    logger, request = logs.get_logger("run"), started.request
+    logger.info("run_started", attempt=attempt.log.run.attempt)
     if attempt.log.run.attempt > 1:  # the slot may have expired with its worker
         metrics.TAKEOVERS.inc()
         await services.limiter.hold([(request.account_id, request.trace_id)])
@@ -68,20 +68,20 @@ async def run_attempt(services: WorkerServices, started: StartedAttempt) -> None
     except (Interrupted, VersionConflict, DatabaseUnavailable):
         raise
     except Exception:
-        log.exception("run_broke")
+        logger.exception("run_broke")
         await attempt.fail("internal_error", "An internal error occurred.", "broke")
     finally:
         metrics.DELTAS.inc(attempt.channel.deltas)
     run = attempt.log.run
     if run.pending:
         failpoints.reach("orchestrator-paused")
-        log.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
+        logger.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
         await announce_pause(services, started, attempt.channel)
         return
     seconds = started.clock.seconds_since(run.requested_at)
     metrics.RUNS_ENDED.labels(state=run.state, code=run.code or "").inc()
     metrics.RUN_SECONDS.labels(state=run.state).observe(seconds)
-    log.info(
+    logger.info(
         "run_ended",
         state=run.state,
         code=run.code,
@@ -97,7 +97,7 @@ class RunAttempt:
 
     def __init__(self, services: WorkerServices, started: StartedAttempt) -> None:
         self._services = services
-        self._opened = started
+        self._started = started
         self._cost = RoundCost()
         self.log = RunLog(
             services.store, services.leases, started.conversation, started.trace_id, started.lease
@@ -118,7 +118,7 @@ class RunAttempt:
 
     async def run(self) -> None:
         """Work until the run has ended or paused in the log. Raises what `run_attempt` does."""
-        agent = self._opened.agent
+        agent = self._started.agent
         with telemetry.open_span(
             f"{genai_attributes.INVOKE_AGENT} {agent.name}",
             kind=SpanKind.INTERNAL,
@@ -155,8 +155,8 @@ class RunAttempt:
     async def _run_steps(self) -> None:
         performer = await self._create_performer(await self._announce_attempt())
         failing = self._services.failing_models
-        changer = ModelChanger(performer, self._opened.agent, failing, self._open_model)
-        await run_steps(performer, self._opened.interruption, self._services.stop, changer)
+        changer = ModelChanger(performer, self._started.agent, failing, self._prepare_model)
+        await run_steps(performer, self._started.interruption, self._services.stop, changer)
         if self.log.run.pending and await is_cancelled(self._services.bus.traces, self.log.run.trace_id):
             raise Interrupted("cancelled")  # cancelled before the pause was known
 
@@ -177,24 +177,24 @@ class RunAttempt:
 
     async def _create_performer(self, already: SentOutput) -> Performer:
         services = self._services
-        opened = await self._open_model(use_fallback(self._opened.agent, self.log.run.fallback))
+        answering = await self._prepare_model(use_fallback(self._started.agent, self.log.run.fallback))
         return Performer(
             log=self.log,
-            agent=opened.agent,
-            replies=opened.replies,
-            offered=OfferedTools(services.listings, opened.agent, self.log),
+            agent=answering.agent,
+            replies=answering.replies,
+            offered=OfferedTools(services.listings, answering.agent, self.log),
             histories=services.histories,
             tools=self._tools,
             channel=self.channel,
-            clock=self._opened.clock,
+            clock=self._started.clock,
             cost=self._cost,
             already=already,
-            retriever=Retriever(services.pool, opened.agent, services.embedder),
-            files=ModelFiles(services.files, services.conversions, opened.agent.account_id),
-            output=opened.output,
+            retriever=Retriever(services.pool, answering.agent, services.embedder),
+            files=ModelFiles(services.files, services.conversions, answering.agent.account_id),
+            output=answering.output,
         )
 
-    async def _open_model(self, agent: AgentConfig) -> AnsweringModel:
+    async def _prepare_model(self, agent: AgentConfig) -> AnsweringModel:
         """Prepare calls of the model. Raises ModelFailure if there is no readable key for it."""
         services, run = self._services, self.log.run
         agent = ask_for_thinking(leave_out_thinking(agent, run))
@@ -251,12 +251,12 @@ class RunAttempt:
             model=run.model,
             usage=self._cost.get_unrecorded(run),
             first_token_ms=self.channel.measure_first_token(
-                self._opened.clock.seconds_since(run.requested_at)
+                self._started.clock.seconds_since(run.requested_at)
             ),
         )
 
     def _get_now(self) -> str:
-        return self._opened.clock.now()
+        return self._started.clock.now()
 
 
 async def run_steps(

@@ -28,7 +28,7 @@ from agentchat.runtime import failpoints, genai_attributes, telemetry
 from agentchat.runtime.retry_loops import wait_for_event
 
 _LOOK_AGAIN_SECONDS = 5.0
-_RECORD_SECONDS = 2.0
+_SHORTEN_SECONDS = 2.0
 _SHORT_CHARACTERS = 4 * 1024  # a result up to this may stay in RESULTS for its 15 minutes
 
 _UNKNOWN = "The tool {} timed out; its outcome is unknown."
@@ -128,7 +128,7 @@ class RunToolCalls:
         self._run_ends_at = run_ends_at
         self._following: Subscription | None = None
         self._result_came = asyncio.Event()
-        self._recording: set[asyncio.Task[None]] = set()
+        self._shortening: set[asyncio.Task[None]] = set()
 
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
@@ -159,14 +159,14 @@ class RunToolCalls:
             result = each.result
             if result is not None and len(result.output) > _SHORT_CHARACTERS and result.call_id not in needed:
                 each.result = None
-                task = asyncio.create_task(self._record(result))
-                self._recording.add(task)
-                task.add_done_callback(self._recording.discard)
+                task = asyncio.create_task(self._shorten_result(result))
+                self._shortening.add(task)
+                task.add_done_callback(self._shortening.discard)
 
     async def close(self) -> None:
         """Wait for the removal of results and stop following the run."""
-        if self._recording:
-            await asyncio.wait(self._recording, timeout=_RECORD_SECONDS)
+        if self._shortening:
+            await asyncio.wait(self._shortening, timeout=_SHORTEN_SECONDS)
         for each in self._calls.values():
             each.end_span()
         if self._following is not None:
@@ -285,9 +285,9 @@ class RunToolCalls:
         pending.finish(result)
         self._result_came.set()
 
-    async def _record(self, result: ToolFinished) -> None:
+    async def _shorten_result(self, result: ToolFinished) -> None:
         with contextlib.suppress(BusUnavailable):  # the result stays for its 15 minutes
-            await self._traces.record_tool(result)
+            await self._traces.shorten_tool_result(result)
 
     def _build_outcome(
         self, round_number: int, pending: PendingCall

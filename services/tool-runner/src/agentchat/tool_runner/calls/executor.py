@@ -122,16 +122,16 @@ class Executor:
             if call.run == run:
                 call.end("cancelled")
 
-    async def run(self, request: tool_messages.ToolRequested, attempt: int) -> Disposition:
+    async def run(self, request: tool_messages.ToolRequested, deliveries: int) -> Disposition:
         """Run a call and decide about its delivery. Raises BusUnavailable, DatabaseUnavailable."""
-        if attempt > 1 and await self._is_reported(request):
+        if deliveries > 1 and await self._is_reported(request):
             return AlreadyPublished()
         failpoints.reach("tool-runner-received")
         try:
             seconds_left = await self._get_seconds_left(request)
             server = await self.find_server(request)
             with server.keep_open():
-                return await self._run_in_turn(request, attempt, server, seconds_left)
+                return await self._run_in_turn(request, deliveries, server, seconds_left)
         except ToolFailed as failed:
             return await self._refuse(request, failed.fault)
 
@@ -159,7 +159,7 @@ class Executor:
         raise ToolFailed("not_offered", "no such server, or not allowed")
 
     async def _run_in_turn(
-        self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, seconds_left: float
+        self, request: tool_messages.ToolRequested, deliveries: int, server: ToolServer, seconds_left: float
     ) -> Disposition:
         """Run the call once its account has a slot. Raises ToolFailed if it did not start here."""
         loop = asyncio.get_running_loop()
@@ -182,12 +182,12 @@ class Executor:
                 self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
             seconds = min(max(request.timeout_s, 0.1), TOOL_MOST_SECONDS)
             until = min(loop.time() + seconds, deadline)
-            return await self._claim_and_run(request, attempt, server, until)
+            return await self._claim_and_run(request, deliveries, server, until)
         finally:
             self._slots.release(request.account_id)
 
     async def _claim_and_run(
-        self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, until: float
+        self, request: tool_messages.ToolRequested, deliveries: int, server: ToolServer, until: float
     ) -> Disposition:
         """Claim the call in the journal if it must not run twice, then run it until `until`."""
         began = time.perf_counter()
@@ -197,11 +197,11 @@ class Executor:
             is_refused = failed.fault.kind in _REFUSALS  # anything else is a failure of the server
             return await self._refuse(request, failed.fault, None if is_refused else _measure(began))
         try:
-            earlier_start = None if tool.repeatable else await self._claim(request, attempt, until)
+            disposition = None if tool.repeatable else await self._claim(request, deliveries, until)
         except ToolFailed as failed:
             return PublishOutcome(failed.fault)
-        if earlier_start is not None:
-            return earlier_start
+        if disposition is not None:
+            return disposition
         began = time.perf_counter()
         try:
             reporter = ProgressReporter(self._bus.traces, request)
@@ -233,7 +233,7 @@ class Executor:
         return tool
 
     async def _claim(
-        self, request: tool_messages.ToolRequested, attempt: int, until: float
+        self, request: tool_messages.ToolRequested, deliveries: int, until: float
     ) -> Disposition | None:
         """Claim a call that must not run twice. Returns None if this process may run it.
 
@@ -251,7 +251,7 @@ class Executor:
                 seconds=until - loop.time() + TOOL_ANSWER_SECONDS,
             )
         except DatabaseUnavailable as error:
-            if attempt > 1:
+            if deliveries > 1:
                 raise
             raise ToolFailed("not_started", str(error)) from error
         if execution is None or (execution.mine and loop.time() >= until):
