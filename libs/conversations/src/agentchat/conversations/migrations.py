@@ -33,10 +33,7 @@ BASELINE = "\n".join(
     )
 )
 
-# What it adds to rows that are there already, `agentchat replay rebuild` fills.
-FASTER_LISTS = "\n".join(each.added for each in PROJECTIONS)
-
-STEPS = (BASELINE, FASTER_LISTS)
+STEPS = (BASELINE,)
 
 
 async def migrate(database_url: str) -> None:

@@ -47,14 +47,15 @@ CREATE TABLE conversations (
     listed boolean NOT NULL,
     events bigint NOT NULL,
     bytes bigint NOT NULL,
-    file_ids text[] NOT NULL DEFAULT '{}'
+    file_ids text[] NOT NULL DEFAULT '{}',
+    tokens bigint NOT NULL DEFAULT 0,
+    cost numeric DEFAULT 0
 ) WITH (fillfactor = 80);
 CREATE INDEX conversations_account_idx ON conversations (account_id, created_at DESC, conversation_id DESC)
     WHERE listed;
 CREATE INDEX conversations_agent_idx
     ON conversations (account_id, agent_id, created_at DESC, conversation_id DESC);
 CREATE INDEX conversations_activity_idx ON conversations (updated_at) WHERE listed;
-CREATE INDEX conversations_owner_idx ON conversations (account_id);
 CREATE INDEX conversations_unlisted_idx ON conversations (conversation_id) WHERE NOT listed;
 CREATE INDEX conversations_metadata_idx ON conversations USING gin (metadata jsonb_path_ops)
     WHERE metadata <> '{}';
@@ -66,13 +67,6 @@ CREATE INDEX conversations_external_idx ON conversations (account_id, external_i
 CREATE INDEX conversations_files_idx ON conversations USING gin (file_ids) WHERE file_ids <> '{}';
 CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_service;
-"""
-
-
-_ADDED = """
-ALTER TABLE conversations ADD COLUMN tokens bigint NOT NULL DEFAULT 0, ADD COLUMN cost numeric DEFAULT 0;
--- conversations_agent_idx finds an account's conversations too.
-DROP INDEX conversations_owner_idx;
 """
 
 
@@ -250,7 +244,6 @@ def build_projection(prices: Prices) -> Projection:
     return Projection(
         name="conversations",
         tables=_TABLES,
-        added=_ADDED,
         takes=frozenset(events.EVENTS),
         takes_inherited=True,
         changes=partial(_build_statements, prices=prices),

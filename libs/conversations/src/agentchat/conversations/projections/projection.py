@@ -38,8 +38,7 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True):
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
     """One read model, in the table that has its name, with a primary key and a column `conversation_id`.
 
-    `tables` is the SQL that makes it, by names without a schema, and `added` what a later step of the
-    migrations adds. `changes` gets facts in log order, each
+    `tables` is the SQL that makes it, by names without a schema. `changes` gets facts in log order, each
     once, of the types that it `takes`, and returns statements that call the table by its bare name; it is
     pure, and may raise UnicodeError. Only a model that `takes_inherited` gets the copies that a fork has of
     events. Rows of a conversation go when it is erased, unless the model `keeps_erased`: then its `changes`
@@ -49,7 +48,6 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     tables: str
-    added: str = ""
     takes: frozenset[type[events.Fact]]
     takes_inherited: bool = False
     keeps_erased: bool = False

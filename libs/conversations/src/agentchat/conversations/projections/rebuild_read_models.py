@@ -111,7 +111,7 @@ class Builder:
         async with self.conn.transaction():
             await self.conn.execute("SET LOCAL search_path TO pg_temp, public")
             for each in self.projections:
-                await self.conn.execute(f"{each.tables}{each.added}".encode())
+                await self.conn.execute(each.tables.encode())
 
     async def advance(self, until: int) -> None:
         """Build all of them up to `until`, a settled position, one page a transaction."""

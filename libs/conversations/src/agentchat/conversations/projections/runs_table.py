@@ -58,13 +58,20 @@ CREATE TABLE runs (
     duration_ms bigint,
     requested_at text COLLATE "C",
     started_at text COLLATE "C",
-    ended_at text COLLATE "C"
+    ended_at text COLLATE "C",
+    scores jsonb,
+    rating double precision
 );
-CREATE INDEX runs_account_idx ON runs (account_id, requested_at);
+CREATE INDEX runs_agent_idx ON runs (account_id, agent_id, requested_at);
 CREATE INDEX runs_user_idx ON runs (account_id, user_id, ended_at) WHERE user_id IS NOT NULL;
 CREATE INDEX runs_conversation_idx ON runs (conversation_id);
 CREATE INDEX runs_ended_idx ON runs (account_id, ended_at) WHERE ended_at IS NOT NULL;
-CREATE INDEX runs_failed_idx ON runs (ended_at) WHERE state = 'failed';
+CREATE INDEX runs_state_idx ON runs (state, ended_at) INCLUDE (trace_id, conversation_id, requested_at)
+    WHERE state IN ('failed', 'cancelled');
+CREATE INDEX runs_code_idx ON runs (code) INCLUDE (trace_id, requested_at, ended_at) WHERE code IS NOT NULL;
+CREATE INDEX runs_duration_idx ON runs (duration_ms) WHERE duration_ms IS NOT NULL;
+CREATE INDEX runs_rating_idx ON runs (rating) INCLUDE (trace_id, requested_at, ended_at)
+    WHERE rating IS NOT NULL;
 CREATE INDEX runs_activity_idx ON runs ((coalesce(ended_at, requested_at)));
 CREATE INDEX runs_open_idx ON runs (requested_at) WHERE ended_at IS NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON runs TO agentchat_service;
@@ -88,19 +95,6 @@ CREATE TABLE usage_by_day (
     PRIMARY KEY (account_id, day, agent_id, agent_version, model)
 );
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON usage_by_day TO agentchat_service;
-"""
-
-_ADDED = """
-ALTER TABLE runs ADD COLUMN scores jsonb, ADD COLUMN rating double precision;
-DROP INDEX runs_account_idx;
-CREATE INDEX runs_agent_idx ON runs (account_id, agent_id, requested_at);
-DROP INDEX runs_failed_idx;
-CREATE INDEX runs_state_idx ON runs (state, ended_at) INCLUDE (trace_id, conversation_id, requested_at)
-    WHERE state IN ('failed', 'cancelled');
-CREATE INDEX runs_code_idx ON runs (code) INCLUDE (trace_id, requested_at, ended_at) WHERE code IS NOT NULL;
-CREATE INDEX runs_duration_idx ON runs (duration_ms) WHERE duration_ms IS NOT NULL;
-CREATE INDEX runs_rating_idx ON runs (rating) INCLUDE (trace_id, requested_at, ended_at)
-    WHERE rating IS NOT NULL;
 """
 
 _SQL = load_statements(__file__)
@@ -291,7 +285,6 @@ def build_projection(prices: Prices) -> Projection:
     return Projection(
         name="runs",
         tables=_TABLES,
-        added=_ADDED,
         sums=Sums(
             table="usage_by_day",
             query=_SUMS + "FROM {runs} WHERE ended_at IS NOT NULL GROUP BY 1, 2, 3, 4, 5",

@@ -20,14 +20,9 @@ CREATE TABLE tools (
     ms integer,
     PRIMARY KEY (trace_id, call_id)
 );
-CREATE INDEX tools_conversation_idx ON tools (conversation_id);
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON tools TO agentchat_service;
-"""
-
-_ADDED = """
 -- A conversation's calls are found too, since Postgres skips from name to name.
 CREATE INDEX tools_name_idx ON tools (name, conversation_id);
-DROP INDEX tools_conversation_idx;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON tools TO agentchat_service;
 """
 
 
@@ -71,7 +66,6 @@ def _build_result(result: events.ToolReturned) -> dict[str, object]:
 PROJECTION = Projection(
     name="tools",
     tables=_TABLES,
-    added=_ADDED,
     takes=frozenset({events.ToolCalled, events.ToolReturned, events.ConversationErased}),
     changes=_build_statements,
 )
