@@ -32,7 +32,7 @@ SHORT = "lean?deltas=20"
 TOOL = f"{SHORT}&tool=get_product"
 BASELINE_PYTHON = ROOT / ".bench" / "venv" / "bin" / "python"
 _SETTINGS = {"AGENTCHAT_RUN_SLOTS": "6000", "AGENTCHAT_HTTP_PARSER": "httptools"}
-"""So that the orchestrator takes as many streams as are asked for, and HTTP is parsed as in the baselines."""
+"""Settings with which the orchestrator takes all streams, and HTTP is parsed as in the baselines."""
 _UNUSED = "nats://unused"
 _SETTLE_SECONDS = 120.0
 

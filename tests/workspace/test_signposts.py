@@ -25,6 +25,8 @@ NOUNS = {
     *("lifespan", "connection", "transaction", "need_bus", "command"),
 }
 """Names that read well as they are: clocks, constructors, ASGI hooks, context managers, what people type."""
+FRAGMENTS = r"(What|Whether|Of|For|Those|Its|As|So|Where|Until|Who|Whose|Which|If|By|With|From) "
+"""First words of a text that is no sentence and names nothing."""
 NAMED_ELSEWHERE = ("property", "fixture", "command", "callback", "setter", "get(", "post(")
 """Decorators of functions that are values, or that a library or a command line names."""
 
@@ -69,6 +71,17 @@ def test_functions_start_with_a_verb() -> None:
         if "/client/async_client.py" not in place  # it has the names of the API's resources
     ]
     assert odd == []
+
+
+def test_texts_of_values_begin_with_a_noun() -> None:
+    fragments = [
+        f"{path}:{node.lineno} {text}"
+        for path, tree in _parse("libs", "services", "bench").items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(text := node.value.value, str) and re.match(FRAGMENTS, text)
+    ]
+    assert fragments == []
 
 
 def test_test_names_are_short() -> None:

@@ -230,7 +230,7 @@ async def _add_next_version(
 
 
 _FORGET_AUTHORIZATIONS = "DELETE FROM mcp_authorizations WHERE agent_id = %s AND server = ANY(%s)"
-"""For removed servers: a server that gets such a name later is another one."""
+"""Authorizations of removed servers: a later server of the same name is another one."""
 
 
 async def _add_version(conn: Connection, agent_id: str, version: int, config: str, sealed: Sealed) -> None:

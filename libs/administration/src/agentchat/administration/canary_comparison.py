@@ -24,7 +24,7 @@ from agentchat.evals.statistics import (
 from agentchat.runtime.postgres import Connection
 
 MOST_RUNS = 10_000
-"""Of a version, about. Of more, a share of its conversations is compared: a statement may take 5 s."""
+"""The runs of a version, about; of more, only a share is compared, since a statement may take 5 s."""
 _MOST_NEEDED = 1_000_000
 _DECIDES = 2.8
 """Standard errors at which four of five comparisons decide."""

@@ -31,7 +31,7 @@ _CLEARINGS = 100
 
 
 class EventSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events to follow: of one account or all, of one name or all, and from where.
+    """The events to follow: of one account or all, of one name or all, and from where.
 
     `start` is a log position, a time, or None for now. A time is compared with when EVENTS got the event,
     which is not before it happened.

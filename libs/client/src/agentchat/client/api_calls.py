@@ -27,7 +27,7 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 """Any number of open streams."""
 
 LOST = (httpx.RequestError, TimeoutError)
-"""What sending a request or reading a response raises when the response is not complete."""
+"""The exceptions of sending a request or reading a response whose response is not complete."""
 
 _LONGEST_KEY = 255
 _USER_AGENT = f"agentchat-client/{version('agentchat-client')}"

@@ -35,7 +35,7 @@ class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_sta
 STARTED_WITH = tuple(
     name for name in ConversationStarted.__struct_fields__ if name not in Fact.__struct_fields__
 )
-"""What a conversation begins with: a request, the event and the readers have it under the same names."""
+"""The fields that a conversation begins with: requests, the event and readers use the same names."""
 
 
 class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_forked.v1"):

@@ -15,10 +15,10 @@ The set is open: a reader that does not know a name still reads the run.
 Role = Literal["user", "assistant"]
 
 Approvers = Literal["account", "operator"]
-"""Who may decide about a tool call: holders of the account's keys, or only an operator."""
+"""The people who may decide about a tool call: holders of the account's keys, or only an operator."""
 
 OnExpiry = Literal["continue", "fail"]
-"""What happens to a run if nobody decides about its tool calls in time."""
+"""The fate of a run if nobody decides about its tool calls in time."""
 
 OnNewMessage = Literal["refuse", "supersede"]
 """A new message while a run waits for approvals: refuse the message, or end the waiting run."""

@@ -25,10 +25,7 @@ APPEND_LOCK = 0x6167636800000001
 """The advisory lock by which appends through the eventsourcing library take turns (`application`)."""
 
 CONVERSATION_LOCKS = 0x61676364
-"""With 12 bits of the hash of a conversation's id.
-
-The advisory lock by which its appends take turns.
-"""
+"""The advisory lock by which appends to a conversation take turns, with 12 bits of its id's hash."""
 
 APPENDS_UNDER_WAY = 0x40000000
 """The upper half of the advisory locks by which appends register.

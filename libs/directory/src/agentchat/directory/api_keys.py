@@ -26,7 +26,7 @@ WRITE_SECONDS = 15.0
 PREFIX = "sk-ac-"
 
 Scope = Literal["chat", "read", "manage", "approve"]
-"""What a key may do: send messages and work with their runs; read and list; delete, and manage users and
+"""The rights of a key: send messages and work with their runs; read and list; delete, and manage users and
 webhooks; decide about tool calls.
 """
 

@@ -24,9 +24,9 @@ MOST = 10_000
 
 
 class RunChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs of an account to take.
+    """The runs of an account to take.
 
-    Those of `traces` and those of `conversations`; without either, those of `sample` conversations (0: MOST),
+    The runs of `traces` and of `conversations`; without either, the runs of `sample` conversations (0: MOST),
     drawn by `seed`. Except for `traces`, only runs that `runs` matches.
     """
 

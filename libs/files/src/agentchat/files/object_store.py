@@ -14,7 +14,7 @@ from agentchat.files.errors import FileGone, FilesUnavailable
 from agentchat.runtime.settings import SettingsError
 
 SECONDS = 60.0
-"""For one call of the store."""
+"""The time for one call of the store."""
 
 _SCHEMES = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss")
 TEXT = ".text"

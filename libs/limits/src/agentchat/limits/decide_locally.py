@@ -13,7 +13,7 @@ from agentchat.runtime.bounded_map import BoundedMap
 _RATES = 50_000
 
 Bucket = Literal["reads", "writes"]
-"""What an account asks next to the chat endpoints."""
+"""The kinds of requests next to the chat endpoints."""
 
 
 class LocalLimiter:

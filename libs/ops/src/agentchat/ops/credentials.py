@@ -30,11 +30,11 @@ def _map_certificate(server: str) -> dict[str, str]:
 
 _REPLICATION = "agentchat_replication"
 _OTHER_SERVERS = {"gateway": ("nats", "redis"), "orchestrator": ("nats", "redis")}
-"""Which servers a service needs in addition to Postgres; only NATS if it is not listed."""
+"""The servers that a service needs in addition to Postgres; only NATS if it is not listed."""
 
 
 _AUTHORITY = "/run/secrets/ca.crt"
-"""Where every service finds the authority's certificate."""
+"""The path at which every service finds the authority's certificate."""
 
 
 class Hosts(msgspec.Struct, frozen=True, kw_only=True):

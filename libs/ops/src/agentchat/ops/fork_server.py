@@ -40,7 +40,7 @@ PRELOADED = (
     "uvicorn.protocols.http.h11_impl",
     "uvloop",
 )
-"""What forks share: modules to import, and functions whose call makes Litestar and OpenSSL load their parts.
+"""Parts that forks share: modules to import, and functions whose call makes Litestar and OpenSSL load more.
 
 This is done before the first fork. What fails is left to the service that needs it, which logs it.
 """

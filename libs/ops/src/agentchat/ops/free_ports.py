@@ -14,7 +14,7 @@ from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 ANY_LOOPBACK = (f"{LOOPBACK}:*", "localhost:*")
-"""Where models and webhook endpoints of a stack on this machine may be, in addition to the Internet."""
+"""The hosts, besides the Internet, of models and webhook endpoints for a stack on this machine."""
 GATEWAY_PORT = 8080
 _FIRST, _BLOCKS, _BLOCK = 10_000, 355, 64
 """Blocks of ports below 32768, where the kernel chooses none for outgoing connections."""

@@ -24,7 +24,7 @@ _UNDONE = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycop
 
 _SHORT_LOCKS = "SET lock_timeout TO '500ms'"
 _SHORT_LOCAL_LOCKS = "SET LOCAL lock_timeout TO '2s'"
-"""If one call waits for a lock, the batch gives up early: sent by themselves, the others do not wait."""
+"""Makes a batch give up early if one call waits for a lock: sent by themselves, the others do not wait."""
 
 
 class Form(msgspec.Struct, Generic[A, R], frozen=True):

@@ -16,7 +16,7 @@ None follows the last.
 """
 
 FAILURES_IN_A_ROW = 5
-"""From this many failures on, an endpoint is sent one message at a time, after pauses."""
+"""The number of failures from which on an endpoint is sent one message at a time, after pauses."""
 
 LONGEST_PAUSE = 5 * _MINUTE
 LONGEST_RETRY_AFTER = 24 * _HOUR

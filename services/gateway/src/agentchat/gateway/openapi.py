@@ -39,8 +39,8 @@ PAGE_HEADERS = {
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
 }
-"""With these a browser runs only our own files, fetches nothing from elsewhere, and has no other site's page
-include them: a script of ours holds the demo's key.
+"""Headers by which a browser runs only our own files, fetches nothing from elsewhere, and lets no other
+site's page include them: a script of ours holds the demo's key.
 """
 
 _ABOUT = """\
@@ -84,7 +84,7 @@ _USER_PARAMETER = {
     "description": "The end user: visible ASCII. The request then sees this user's conversations only.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_USER_ID},
 }
-"""Of the operations with one of these tags; some accounts require it."""
+"""The header of operations with one of these tags; some accounts require it."""
 _SCHEMES: dict[str, SecurityScheme | Reference] = {
     "key": SecurityScheme(
         type="apiKey",
@@ -109,7 +109,7 @@ _REFUSALS = {
     500: "A fault of the service.",
     503: "Temporarily unavailable; Retry-After says when to try again.",
 }
-"""Of all operations, in the form of their address."""
+"""The refusals of all operations, in the format that their address has."""
 
 _PAGE = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Agent Chat Service</title>

@@ -10,7 +10,7 @@ from agentchat.runtime.postgres import DatabaseUnavailable
 from agentchat.runtime.retry_loops import follow, wait_for_event
 
 POLL_SECONDS = 1.0
-"""If a notification is missed soon after another, an event is found after this time."""
+"""The time after which an event is found if its notification was missed."""
 
 LONGEST_POLL_SECONDS = 8.0
 """While nothing happens, the time between two polls doubles up to this one."""

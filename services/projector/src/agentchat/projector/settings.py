@@ -27,7 +27,7 @@ class ProjectorSettings(ServiceSettings, frozen=True, kw_only=True):
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
     nats_provisioner_url: Annotated[str | None, Setting("AGENTCHAT_NATS_PROVISIONER_URL", secret=True)] = None
-    """Of the user who may make streams, where `nats_url` has one who may not."""
+    """The address for the user who may make streams, if the one in `nats_url` may not."""
     nats_replicas: Annotated[Literal[1, 3, 5], Setting("AGENTCHAT_NATS_REPLICAS")] = 1
     secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
     previous_secret_keys: Annotated[

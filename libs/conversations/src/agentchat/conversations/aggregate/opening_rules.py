@@ -245,7 +245,7 @@ def _build_run_started(
 
 
 _OF_A_TASK = {"max_tool_rounds": 0, "retrieves": False}
-"""What a run that has no tools records instead of the agent's own."""
+"""The values that a run without tools records instead of the agent's own."""
 
 
 NOT_FOUND = Rejected(code="conversation_not_found", message="No such conversation.")

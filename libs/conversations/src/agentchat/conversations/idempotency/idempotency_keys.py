@@ -171,7 +171,7 @@ async def extend_claim(pool: Pool, claim: Claim, seconds: float) -> None:
 async def give_up_claim(pool: Pool, claim: Claim, *, refused: bool) -> None:
     """Give up the claim of a request that was not accepted.
 
-    `refused`: a worker said so, and its run never starts. The key of a refused first publication is free
+    `refused`: a worker refused it, and its run never starts. The key of a refused first publication is free
     again. Otherwise the run may still start: the next request with the key finds it, or publishes it again.
     Raises DatabaseUnavailable.
     """

@@ -61,7 +61,7 @@ class Lease:
         self._lost = False
         self._news = asyncio.Event()
         self.is_releasing = False
-        """Whether an append that releases it is under way, or may have happened unheard."""
+        """True while an append that releases it is under way, or may have succeeded without an answer."""
 
     @property
     def is_live(self) -> bool:

@@ -33,7 +33,7 @@ MAX_IN_ACCOUNT = 200
 """The most messages of one account that may wait, for any of its conversations."""
 
 LOOK_SECONDS = 5.0
-"""If a notification is missed, a turn is noticed after this time."""
+"""The time after which a turn is noticed if its notification was missed."""
 
 _RETRY_SECONDS = 1.0
 

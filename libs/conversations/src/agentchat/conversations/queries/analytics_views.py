@@ -38,7 +38,7 @@ def build_views(tables: Mapping[str, str] = TABLES) -> str:
 
 
 class RowFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows to export; None is no condition. `since` is included, `until` is not."""
+    """The rows to export; None is no condition. `since` is included, `until` is not."""
 
     since: str | None = None
     until: str | None = None

@@ -42,8 +42,8 @@ class SavedMessagePage(msgspec.Struct, frozen=True, kw_only=True):
 class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a conversation at a version.
 
-    It has its first event, the number of messages, the first and the last of them, its newest description,
-    and its source if it is a fork.
+    Its first event, the number of messages, the first and the last of them, its newest description, and its
+    source if it is a fork.
     """
 
     started: events.ConversationStarted

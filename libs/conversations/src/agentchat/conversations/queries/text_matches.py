@@ -20,19 +20,19 @@ NEWEST = 1_000
 """The number of conversations that are looked through one by one, before the index of words is used."""
 
 COMMON = 100
-"""If this number of them match, no others are searched."""
+"""The number of matches among them from which on no others are searched."""
 
 FREQUENT = 60
-"""If this number of them have the words in any order, more are looked through before the index is used.
+"""The number of them with the words in any order from which on more are looked through before the index.
 
-It would read 100 times as many texts.
+The index would read 100 times as many texts.
 """
 
 MORE = 10_000
 """The number of conversations that are looked through then."""
 
 TOO_FREQUENT = 400
-"""If this number of them have the words, the index is not used at all: nearly all texts would be read."""
+"""The number from which on the index is not used at all, since nearly all texts would be read."""
 
 MOST_TEXTS = 5_000
 """The most texts that are taken from the index."""
@@ -41,8 +41,8 @@ MOST_TEXTS = 5_000
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """The text of a conversation that matches best.
 
-    `origin` says whose it is. That of feedback has the `message_id` of the reply; without one it is the title
-    or metadata.
+    `origin` says whose text it is. Feedback has the `message_id` of its reply; a text without one is the
+    title or metadata.
     """
 
     message_id: str | None

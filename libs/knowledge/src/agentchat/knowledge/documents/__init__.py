@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Kind = Literal["text", "markdown", "html", "pdf", "docx"]
-"""For pdf and docx the text is the HTML that `knowledge.reading` makes of the file."""
+"""The format of a text. Text of pdf and docx is the HTML that `knowledge.reading` makes of the file."""
 
 
 def parse(text: str, kind: Kind) -> Parsed:

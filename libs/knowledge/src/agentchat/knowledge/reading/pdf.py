@@ -24,7 +24,7 @@ _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 _BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n")
 
 Headings = dict[int, tuple[str, ...]]
-"""By page, counted from 0: the headings above the page's beginning."""
+"""The headings above the beginning of each page, counted from 0."""
 
 
 def convert_to_html(content: bytes) -> ConvertedFile:

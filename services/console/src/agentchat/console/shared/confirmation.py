@@ -28,7 +28,7 @@ class DropDown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person confirms: `text` says what will happen, and `back` is the page to return to.
+    """An action that a person confirms: `text` says what will happen, and `back` is the page to return to.
 
     `shown` is what is sent, such as a tool's input. `typed` is a name that must be typed; "" if the button is
     enough. `about` is what may change until the answer, such as the run under way: then it is asked again.

@@ -17,10 +17,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-"""With these, a browser only loads the console's own files, and no other site can embed its pages."""
+"""Headers by which a browser loads only the console's own files, and no other site embeds its pages."""
 
 _DATA_POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
-"""For JSON and plain text, which browsers show with an inline style of their own."""
+"""The policy of JSON and plain text, which browsers show with an inline style of their own."""
 
 _DATA = (b"application/json", b"application/jsonl", b"text/plain")
 _HEALTH = ("/healthz", "/readyz")

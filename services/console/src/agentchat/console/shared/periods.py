@@ -10,7 +10,7 @@ PERIODS = {
     "month": "last 30 days",
 }
 _DAYS = {"today": (0, None), "yesterday": (1, 1), "week": (6, None), "month": (29, None)}
-"""For each choice: how many days before today it starts, and its length in days; None: until now."""
+"""The days before today at which each choice starts, and its length in days; None: until now."""
 
 
 def compute_bounds(period: str, now: str) -> tuple[str, str | None]:

@@ -123,7 +123,7 @@ def _parse_number(name: str, text: str) -> float:
 
 
 class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """What the address of a page says: filters, "" for any, the order and the columns."""
+    """The parameters in the address of a page: filters, "" for any, the order and the columns."""
 
     table: TableLayout
     filters: dict[str, str]

@@ -44,10 +44,10 @@ from agentchat.gateway.http.request_context import MAX_BODY_BYTES, Connection, J
 BODY_SECONDS = 7.0
 """Within the time that a stopping process has."""
 FILES_BODY_SECONDS = 30.0
-"""For a body of more than MAX_BODY_BYTES, which only routes take whose bodies may have files in them."""
+"""The time for a body of more than MAX_BODY_BYTES; only routes whose bodies may have files take one."""
 
 AgentName = Annotated[str, PathParameter(description="The agent's id or unique name.")]
-"""Of addresses that name the agent: `/…/agents/{agent}/…`; `may_chat_with_agent` reads it."""
+"""The part of the path that names the agent: `/…/agents/{agent}/…`; `may_chat_with_agent` reads it."""
 
 
 class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):

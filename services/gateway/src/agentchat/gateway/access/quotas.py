@@ -23,12 +23,12 @@ from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 CACHED_SECONDS = 3.0
 LARGEST_SHARE = 0.05
-"""Of the time, for which the database may be adding up one account's rows: a large account's figures are
+"""The share of the time for which the database may add up one account's rows: a large account's figures are
 cached longer.
 """
 
 _FIRST_SECONDS = 1.0
-"""For which a request waits for an account's first figures."""
+"""The time for which a request waits for an account's first figures."""
 
 _MAX_CACHED = 20_000
 _AT_ONCE = 2

@@ -89,7 +89,7 @@ async def follow_chat(
 
 
 def _read_form(request: JsonRequest, found: FoundRun) -> sse_encoder.Form:
-    """Return the form that the header names, or in which the run was requested, or the deployment's."""
+    """Return the form in the header; without one, that of the run's request, or the deployment's."""
     requested = next((name for name, form in FORMS.items() if form == found.form), None)
     return FORMS[read_stream_form(request, requested)]
 

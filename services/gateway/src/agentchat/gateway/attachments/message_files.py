@@ -21,7 +21,7 @@ from agentchat.runtime import logs
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
 STORE_SECONDS = 10.0
-"""For all files of a request: fetching and storing them."""
+"""The time for fetching and storing all files of a request."""
 
 _NO_IMAGES = "The agent's model sees no images. Ask another agent, or send a document."
 _LARGE_IMAGE = f"Models take images of at most {MAX_IMAGE_BYTES // 1024**2} MiB. Send a smaller one."

@@ -12,7 +12,7 @@ from agentchat.contracts import http
 from agentchat.gateway.http.problems import Refusal
 
 MAX_ATTACHMENTS = 20
-"""For one message."""
+"""The most of one message."""
 
 _CONTENT_PATH = re.compile(r"(?:/openai)?/v1/files/([^/?#]+)/content\Z")
 

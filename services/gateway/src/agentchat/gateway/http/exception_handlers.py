@@ -21,7 +21,7 @@ _CODES = {404: "not_found", 405: "method_not_allowed", 413: "message_too_large"}
 _MAX_FIELDS = 20
 _OPENAI_PATHS = ("/chat/completions", "/responses", "/models")
 _CLIENT_CLOSED_REQUEST = 499
-"""As nginx logs it: nobody receives this answer."""
+"""The status that nginx logs: nobody receives this answer."""
 
 
 def _refuse(request: AnyRequest, refusal: Refusal) -> Response[bytes]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_FILES_BODY_BYTES = 8 * MAX_BODY_BYTES
-"""For bodies that may have files in them. Their texts are bounded by MAX_BODY_BYTES."""
+"""The bound of bodies that may have files in them. Their texts are bounded by MAX_BODY_BYTES."""
 
 T = TypeVar("T")
 Connection = ASGIConnection[Any, Any, Any, Any]
@@ -186,7 +186,7 @@ class TraceMiddleware:
             async with context.held:
                 # Litestar: the route's guard (`access.checks`), then its handler (such as `protocols.chat`)
                 await self.app(scope, receive, context.send)
-        except asyncio.CancelledError:  # this process stops, and the request's time for that is over
+        except asyncio.CancelledError:  # the process stops, and has waited long enough
             self._log.warning("request_cut_off")
             if context.status is None:
                 body, headers = context.format_refusal(Refusal("server_shutdown"))

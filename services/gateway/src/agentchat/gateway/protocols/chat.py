@@ -36,7 +36,7 @@ _RESPOND_ASYNC = "respond-async"
 MAX_PROMPT_BYTES = 64 * 1024
 
 FORMS: dict[str, sse_encoder.Form] = {"1": "form1", "2": "form2", "full": "full"}
-"""By the value of X-Stream-Form."""
+"""The form of a stream by the value of X-Stream-Form."""
 
 STREAM_EVENTS = (
     *(http.MetaEvent, http.StartEvent, http.SourcesEvent, http.DeltaEvent, http.ToolCallEvent),

@@ -13,7 +13,7 @@ from agentchat.gateway.http.problems import build_field_refusal, to_refusal
 
 MAX_TOOLS = 64
 MAX_BYTES = 64 * 1024
-"""Of all tools of a request: they are stored with the run."""
+"""The most for all tools of a request, since they are stored with the run."""
 
 
 def read_client_tools(

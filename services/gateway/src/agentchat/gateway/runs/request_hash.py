@@ -45,9 +45,10 @@ async def claim_run(
 
 
 async def claim_command(claims: Claims, key: IdempotencyKey, command: C) -> C:
-    """Return the command as the first request with this key gave it: with its trace and what it begins.
+    """Return the command of the first request with this key, with its trace and the ids of what it creates.
 
-    By these it is obeyed once, so nobody waits for anybody. Raises Refusal: 409, DatabaseUnavailable.
+    These make it take effect once, so a repeated request need not wait for the first. Raises Refusal: 409,
+    DatabaseUnavailable.
     """
     if key.text is None:
         return command

@@ -12,7 +12,7 @@ from agentchat.conversations.event_store.event_log import Log, iterate_in_turns
 from agentchat.conversations.event_store.mapper import decode_readable
 
 ShowsReasoning = Callable[[str], Awaitable[bool]]
-"""Whether an agent shows its model's reasoning now, by the agent's id."""
+"""A question by an agent's id: does it show its model's reasoning now?"""
 
 
 async def hide_reasoning(_agent_id: str) -> bool:

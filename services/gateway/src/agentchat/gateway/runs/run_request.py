@@ -10,7 +10,7 @@ from agentchat.contracts.values import ClientToolResult
 from agentchat.gateway.attachments.requested_attachment import RequestedAttachment
 
 Reason = Annotated[str | None, msgspec.Meta(extra_json_schema={"maxLength": 2000})]
-"""Of a decision, as a body has it: `decide_approval.clean_decision` checks its length."""
+"""The reason of a decision in a body; `decide_approval.clean_decision` checks its length."""
 
 
 class ViewKind(NamedTuple):

@@ -107,7 +107,7 @@ async def _load_agent(services: WorkerServices, question: WhatIf) -> AgentConfig
 async def _use_recorded_knowledge_base(
     services: WorkerServices, agent: AgentConfig, recorded: Run
 ) -> AgentConfig:
-    """Return the agent with the knowledge base of the recorded one, which has the passages."""
+    """Return the agent with the recorded agent's knowledge base, which has the recorded passages."""
     if agent.retrieval is None:
         return agent
     answered_by = await services.agents.load_version(

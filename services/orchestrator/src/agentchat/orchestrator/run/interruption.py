@@ -22,7 +22,7 @@ class Interrupted(Exception):  # noqa: N818 - an outcome, named as such
 
 
 class Interruption:
-    """The interruption of one run. The first reason stands."""
+    """The interruption of one run. The first reason counts."""
 
     def __init__(self) -> None:
         self.reason: Reason | None = None

@@ -55,7 +55,7 @@ class ShownFiles(msgspec.Struct, frozen=True):
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What makes the beginning of a prompt differ from that of earlier ones with these files."""
+        """The reasons why the beginning of a prompt differs from that of earlier ones with these files."""
         return (*((str(self.hidden),) if self.hidden else ()), *sorted(self.gone))
 
     def put_into(self, prompt: Prompt) -> Prompt:

@@ -61,7 +61,7 @@ class ToolListings:
         return await asyncio.shield(asking)
 
     async def refresh(self, agent: AgentConfig) -> tuple[ToolSpec, ...]:
-        """Have the servers read again, and return their tools; () if no tool-runner answers."""
+        """Have a tool-runner list the tools again, and return them; () if no tool-runner answers."""
         try:
             listed = await list_tools(self._rpc, agent.account_id, agent.agent_id, agent.version, fresh=True)
         except BusUnavailable:

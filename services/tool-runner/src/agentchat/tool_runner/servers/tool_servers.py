@@ -32,7 +32,7 @@ from agentchat.tool_runner.tools.server_tool import LeftOut, OfferedTool, check_
 
 IDLE_SECONDS = 600.0
 REQUEST_IDLE_SECONDS = 60.0
-"""For servers whose headers are of one request: nobody else uses them."""
+"""The time for servers with the headers of one request: nobody else uses them."""
 LISTING_SECONDS = 60.0
 MAX_SERVERS = 256
 _LIST_SECONDS = 8.0

@@ -36,7 +36,7 @@ class _McpResponse(Response[Any]):
         return self._answer
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the SDK answer. It gets the body again, which the guard has received."""
+        """Let the SDK answer. It gets the body that the guard has received."""
         from agentchat.gateway.protocols.mcp.agent_tools import build_manager
 
         async def replay() -> Any:

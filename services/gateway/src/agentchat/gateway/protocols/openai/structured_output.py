@@ -19,7 +19,7 @@ from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.runtime.postgres import Pool
 
 MAX_BYTES = 16 * 1024
-"""Of a request's schema: it is stored with the run, and may become part of the prompt."""
+"""The most for a request's schema: it is stored with the run, and may become part of the prompt."""
 
 _ANY_OBJECT = {"type": "object"}
 _NOT_ALLOWED = "The agent has allow_request_schema off: it gives JSON of its own output_schema only."

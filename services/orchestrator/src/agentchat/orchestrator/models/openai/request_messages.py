@@ -17,7 +17,7 @@ from agentchat.orchestrator.models.openai.dialects import Dialect
 PROVIDER = "openai"
 _INTERRUPTED = "(interrupted)"
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""For calls by other models: Gemini 3 refuses unsigned ones (ai.google.dev, thought signatures)."""
+"""Signatures for calls by other models: Gemini 3 refuses unsigned ones (ai.google.dev)."""
 _RETURNED = "The tools returned these files:"
 
 Block = dict[str, Any]

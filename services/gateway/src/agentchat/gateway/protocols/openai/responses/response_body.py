@@ -1,4 +1,4 @@
-"""Read the body of a response, and refuse what would be wrong to ignore."""
+"""Read the body of a request for a response, and refuse fields that must not be ignored."""
 
 from typing import Annotated, Any
 

@@ -32,7 +32,7 @@ class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag="message"):
 
 
 class SummaryText(msgspec.Struct, frozen=True, kw_only=True, tag="summary_text"):
-    """What the model thought in one call."""
+    """The model's reasoning in one call."""
 
     text: str
 
