@@ -144,8 +144,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     calls, or fails (`on_expiry`). A message that arrives meanwhile is refused, or ends the run
     (`on_new_message`). `on_busy` is what a message does to a run under way.
 
-    With `allow_request_schema`, a request may ask for JSON with a schema of its own. Of a request's own
-    parameters for the model's calls, those in `request_parameters` are used. `client_tools` says whether a
+    With `allow_request_schema`, a request may ask for JSON with a schema of its own. The
+    `request_parameters` are those that a request may set for the model's calls. `client_tools` says whether a
     request may bring tools that its client runs. `vision` says whether the model sees images; None: as
     `model_inputs` knows. With `reasoning` summary the model is asked to think and its readers get what it
     thinks. With `compaction` None, a thread that no longer fits into the model's context fails.

@@ -284,7 +284,7 @@ class _Redaction:
                 return value if found == text else found
 
     def _redact_text(self, text: str) -> str:
-        """Replace what the rules find. Of places that overlap the earlier rule's placeholder stays."""
+        """Replace what the rules find. If places overlap, the earlier rule's placeholder stays."""
         patterns = self._redactor.patterns
         written = [] if text.isascii() else list(find_spans(text, patterns))
         folded, moved = fold_with_places(

@@ -67,7 +67,7 @@ class CandidateRun(msgspec.Struct, frozen=True, kw_only=True):
 class CandidateRuns:
     """The runs of an account that pass a filter, with one conversation in memory at a time.
 
-    Of more than MOST possible conversations, MOST are read: drawn by `seed`, or the newest if a tool or a
+    If more than MOST conversations are possible, MOST are read: drawn by `seed`, or the newest if a tool or a
     text is looked for. `unreadable` are those that this release cannot decode.
     """
 

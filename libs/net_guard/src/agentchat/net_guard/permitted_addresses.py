@@ -18,7 +18,7 @@ _account: ContextVar[str | None] = ContextVar("account of a look-up", default=No
 def look_up_for(account_id: str) -> Iterator[None]:
     """Charge the name look-ups of this block to the account's turns with the resolver.
 
-    Tasks that the block starts are included. For HTTP clients whose connections serve all accounts.
+    Tasks that the block starts are included. HTTP clients whose connections serve all accounts need this.
     """
     token = _account.set(account_id)
     try:

@@ -1,7 +1,7 @@
 """Name places in the life of a request at which a test may kill, stop or fail the process.
 
-In production `reach` does nothing. Only if AGENTCHAT_FAILPOINTS is set when the process starts does it look
-into the folder `failpoints` of the run folder. A file named after a place says what happens there, once:
+In production `reach` does nothing. If AGENTCHAT_FAILPOINTS is set when the process starts, it looks into the
+folder `failpoints` of the run folder. A file named after a place says what happens there, once:
 `kill`, `stop` (SIGSTOP; the test sends SIGCONT) or `raise`, and after a colon at which visit (`stop:3`; the
 first if left out).
 """

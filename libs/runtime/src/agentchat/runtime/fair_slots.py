@@ -16,7 +16,7 @@ class SlotsClosed(Exception):  # noqa: N818 - an outcome
 
 
 class FairSlots:
-    """A number of slots, shared fairly among keys. For one event loop."""
+    """A number of slots on one event loop, shared fairly among keys."""
 
     def __init__(self, slots: int) -> None:
         self._free = slots

@@ -132,8 +132,8 @@ def act_as(database_url: str, service: Service) -> str:
 def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more: str = "") -> dict[str, Any]:
     """Return keyword arguments for psycopg's `connect`, next to the URL. The URL's own `options` are kept.
 
-    A role that the URL names takes precedence over `role`. Of several hosts, a writable one is used unless
-    the URL says otherwise.
+    A role that the URL names takes precedence over `role`. If it names several hosts, a writable one is
+    used, unless the URL says otherwise.
     """
     parts = conninfo_to_dict(database_url)
     own = str(parts.get("options") or "")
@@ -191,7 +191,7 @@ async def ping(pool: Pool) -> None:
 async def take(pool: Pool, end: float) -> Connection:
     """Take a connection that the server has not closed: after its restart a pool is full of dead ones.
 
-    For callers that keep it; others use `acquire_connection`.
+    Callers that do not keep it use `acquire_connection`.
 
     Raises:
         DatabaseUnavailable: None was available by `end`, on the loop's clock.

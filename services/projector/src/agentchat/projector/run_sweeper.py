@@ -1,6 +1,4 @@
-"""Request runs again that no worker holds.
-
-So a lost request or a wiped NATS loses no answer.
+"""Request runs again that no worker holds, so that a lost request or a wiped NATS loses no answer.
 
 Requesting too often is safe: a worker continues a run only with its lease, from what the log says. Consumer
 of the requests: `orchestrator.inbox.inbox`.

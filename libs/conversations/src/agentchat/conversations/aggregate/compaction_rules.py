@@ -82,8 +82,8 @@ def plan_smaller_prompt(conversation: Conversation, trace_id: str, *, keep_runs:
 def _estimate_tokens(runs: tuple[Run, ...], place: int) -> int:
     """Estimate the tokens of the next call.
 
-    Those of the last reply and its prompt, and what was added since. 0 if nothing was replied since the last
-    summary.
+    The sum has the tokens of the last reply and its prompt, and of what was added since. It is 0 if there was
+    no reply since the last summary.
     """
     waiting = files = 0
     for run in reversed(runs[: place + 1]):

@@ -94,7 +94,7 @@ class Run(values.RunFacts, frozen=True, kw_only=True):
     def text(self) -> str:
         """The text of all rounds, joined without separator.
 
-        What was streamed and saved as the reply.
+        It was streamed, and is saved as the reply.
         """
         return "".join(each.text for each in self.rounds)
 

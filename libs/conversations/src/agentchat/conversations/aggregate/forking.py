@@ -96,7 +96,7 @@ def _copy_events(kept: Sequence[events.Event], conversation_id: str) -> tuple[ev
 def _find_place(source: Sequence[events.Event], command: ForkConversation) -> int | ForkOutcome:
     """Return how many of the source's events to consider.
 
-    Those of an unfinished run are dropped later.
+    The events of an unfinished run are dropped later.
     """
     at = command.at
     if at is None:

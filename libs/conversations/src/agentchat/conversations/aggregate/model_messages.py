@@ -125,8 +125,8 @@ class SettledMessages(msgspec.Struct, frozen=True):
 class HistoryCache:
     """A cache of the histories used last, so that what a model has seen is not rendered again.
 
-    Bounded by their number and by the bytes of the runs in them. Of 970 earlier messages, rendering all takes
-    0.8 ms, and copying the cached ones 0.01 ms. A provider may cache the JSON of the messages with them
+    It is bounded by their number and the bytes of their runs. To render 970 earlier messages takes 0.8 ms, to
+    copy them from the cache 0.01 ms. A provider may cache the JSON of the messages with them
     (`SettledMessages.encode_json`), which is about as large as the runs.
     """
 

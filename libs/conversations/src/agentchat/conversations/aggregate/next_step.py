@@ -35,8 +35,8 @@ class RunTools(msgspec.Struct, frozen=True):
 class RequestApproval(msgspec.Struct, frozen=True):
     """Append an ApprovalRequested for each of these calls of the round; then the run waits.
 
-    If a tool asks a person (ElicitationRequested), these are asked about with it. Of a client's tools, once
-    all others have returned, it is a ClientToolRequested.
+    If a tool asks a person (ElicitationRequested), these are asked about with it. A call of a client's tool
+    gets a ClientToolRequested instead, once all others have returned.
     """
 
     round: int

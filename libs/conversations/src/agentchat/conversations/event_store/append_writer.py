@@ -210,9 +210,9 @@ class Writer:
 class _Notifier:
     """Notifies the followers of the log NOTIFY_SECONDS after an append.
 
-    By a statement of its own: a transaction that notifies holds one lock of the database until its commit is
-    on the disk, and on the standby, unless it does nothing else. Followers also poll, in case a notification
-    is lost. Heard by `projector.leader_election`.
+    It uses a statement of its own: a transaction that notifies holds one lock of the database until its
+    commit is on the disk, and on the standby, unless it does nothing else. Followers also poll, in case a
+    notification is lost. `projector.leader_election` listens.
     """
 
     def __init__(self, pool: Pool) -> None:

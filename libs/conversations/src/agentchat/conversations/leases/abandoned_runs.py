@@ -34,9 +34,9 @@ class AbandonedRun(msgspec.Struct, frozen=True):
 async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[AbandonedRun]:
     """Claim the runs that are due, the oldest first.
 
-    Each is due again after a while, longer every time. Of several processes that claim at the same time one
-    gets a run. None are due right after an outage of Postgres: leases have expired then whose holders are
-    about to renew them. A run is claimed before it is published: if the publication fails, it only comes
+    Each is due again after a while, longer every time. If several processes claim a run at the same time, one
+    gets it. No run is due right after an outage of Postgres: leases have expired whose holders are about to
+    renew them. A run is claimed before it is published: if the publication fails, it only comes
     later. Raises DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:

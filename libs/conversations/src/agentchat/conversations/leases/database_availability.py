@@ -43,10 +43,7 @@ async def keep_recording_availability(pool: Pool, readiness: ReadinessFlag | Non
 
 
 def build_steady_condition(seconds: float) -> sql.Composed:
-    """Return SQL for whether Postgres was available without a break for `seconds`.
-
-    Also in `append_events`.
-    """
+    """Return SQL that is true if Postgres was available without a break for `seconds`."""
     return _STEADY.format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
 
 

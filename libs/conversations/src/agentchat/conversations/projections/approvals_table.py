@@ -1,7 +1,7 @@
 """The read model `approvals`: one row for each call that needs an approval.
 
-For lists and the sweeper. A call that waits for the client to run it has a row too, which no list shows: its
-`approvers` is CLIENT. A tool's question has a row of its own: its `call_id` is that of the call, a `#`,
+Lists and the sweeper read it. A call that waits for the client to run it has a row too, which no list shows:
+its `approvers` is CLIENT. A tool's question has a row of its own: its `call_id` is that of the call, a `#`,
 and the approval's id.
 """
 

@@ -1,9 +1,9 @@
 """The read model `conversations`.
 
-One row for each, for lists and for the space it takes in the log. Lists leave out those that are not `listed`
-(`ids.is_unlisted`). `bytes` are added up by account on request, so that an erasure subtracts exactly what was
-counted. A file is kept as long as a row has it in `file_ids` (`files.file_removal`). Of the columns that
-change often only `updated_at` has an index, for the console's lists.
+It has a row for each, for lists and for its space in the log. Lists leave out conversations that are not
+`listed` (`ids.is_unlisted`). `bytes` are added up by account on request, so that an erasure subtracts exactly
+what was counted. A file is kept as long as a row has it in `file_ids` (`files.file_removal`). Among the
+columns that change often only `updated_at` has an index, for the console's lists.
 
 `tokens` and `cost` are sums of the model calls of its own runs, as the ledger has them (`runs_table`); `cost`
 is null if tokens have no price.

@@ -247,7 +247,7 @@ def _add_model_call(run: _Change, event: events.Event, prices: Prices) -> None:
 def add_cost(cost: Decimal | None, call: RecordedCall, prices: Prices) -> Decimal | None:
     """Add the cost of a call to a sum, at the prices of its time.
 
-    None if its tokens, or others of the sum, have no price.
+    Returns None if its tokens, or others of the sum, have no price.
     """
     if not call.usage.total or cost is None:
         return cost

@@ -37,8 +37,8 @@ _PAGE_BYTES = 2 * 1024 * 1024
 class ContinuedConversation(msgspec.Struct, frozen=True):
     """A conversation that is as the client shows it.
 
-    `reply_id` is of the message that it ends with. That is None if its last run waits for approvals and its
-    text is as shown. With `has_gone_on` it was as shown up to that message, the reply of the run `trace_id`,
+    `reply_id` is the id of its last message; None if its last run waits for approvals and its text is as
+    shown. With `has_gone_on` it was as shown up to that message, the reply of the run `trace_id`,
     and more came after.
     """
 

@@ -44,7 +44,7 @@ class ConversationLine(ExportLine, frozen=True, kw_only=True, tag="conversation"
 class MessageLine(ExportLine, frozen=True, kw_only=True, tag="message"):
     """A message. One that was shown by the client at the beginning has neither id, run nor time.
 
-    Of `attachments` the bytes are at `url`.
+    The bytes of `attachments` are at their `url`.
     """
 
     conversation_id: str

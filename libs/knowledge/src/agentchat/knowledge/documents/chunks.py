@@ -78,10 +78,7 @@ def _skip_blanks(text: str, start: int) -> int:
 
 
 def _find_overlap(text: str, end: int) -> int:
-    """Return where the next piece begins.
-
-    That is the last sentence before `end` if it is short, else a word.
-    """
+    """Return where the next piece begins: at the last sentence before `end` if that is short, else a word."""
     for pause in (_SENTENCE, _WORD):
         begins = [found.end() for found in pause.finditer(text, end - OVERLAP, end) if found.end() < end]
         if begins:

@@ -39,8 +39,8 @@ _ASCII_SUPERSETS_IN_ESCAPES = ("iso-2022-jp", _REFUSED)
 class FoundFile(msgspec.Struct, frozen=True):
     """A file with the name that its document gets: its path from a folder on, that folder's name first.
 
-    That is "docs/guide/pay.md" for a file in the folder `docs`. `content` is set for piped input; `reason`
-    says why a file is not read.
+    A file in the folder `docs` gets a name like "docs/guide/pay.md". `content` is set for piped input;
+    `reason` says why a file is not read.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Convert a DOCX file with its headings, lists and tables by mammoth; without pictures.
 
-mammoth refuses a file for one missing reference. Of such a file only the text is read.
+mammoth refuses a file for one missing reference; only the text of such a file is read.
 """
 
 import io

@@ -107,7 +107,7 @@ def _name_pages(unread: list[int]) -> str:
 
 
 def _find_headings(reader: PdfReader) -> Headings:
-    """Return the headings by page, as far as they can be read. Of several on a page the first counts."""
+    """Return the headings by page, as far as they can be read; the first one of a page counts."""
     found: Headings = {}
     entries, _ = _try(lambda: list(islice(_iterate_outline(reader.outline, ()), _MOST_HEADINGS)))
     for path, entry in entries or ():

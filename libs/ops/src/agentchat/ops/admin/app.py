@@ -207,7 +207,7 @@ def show_agent(
     version: Annotated[int | None, typer.Option(min=1, help="An older version.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an agent's configuration. Of secrets it shows only whether they are set."""
+    """Show an agent's configuration; for secrets, only if they are set."""
     older = "" if version is None else f"/versions/{version}"
     show(find_api().call("GET", f"/agents/{agent}{older}"), as_json=as_json)
 

@@ -32,8 +32,8 @@ def read_user_header(headers: Headers) -> str | None:
 def read_user_in_body(body: bytes) -> str | None:
     """Return the user in the body of a request of OpenAI's protocols. Raises Refusal: 400.
 
-    Null and "" name nobody, as everywhere in these protocols. Nor does a body that is not JSON: decoding it
-    later refuses the request.
+    Null and "" name nobody, as everywhere in these protocols. A body that is not JSON names nobody either:
+    decoding it later refuses the request.
     """
     try:
         found = _decoder.decode(body)

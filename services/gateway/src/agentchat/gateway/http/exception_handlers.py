@@ -52,7 +52,7 @@ def _refuse_for_litestar(request: AnyRequest, error: HTTPException) -> Response[
 
 
 def _is_path_of_openai(request: AnyRequest) -> bool:
-    """Return True for a path of OpenAI's API without our prefix. Some match a run's path: 404, not 405."""
+    """Return True for a path of OpenAI's API without our prefix: 404, even if it looks like a run's path."""
     path = request.scope["path"]
     return path.startswith("/v1/") and path.endswith(_OPENAI_PATHS)
 

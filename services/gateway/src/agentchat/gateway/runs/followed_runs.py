@@ -235,7 +235,7 @@ class FollowedRun:
         return follower
 
     async def wait_until_caught_up(self) -> None:
-        """Return when earlier updates are in the list. Those that cannot be read now come later."""
+        """Return when earlier updates are in the list. Updates that cannot be read now come later."""
         if self._catching_up is not None:
             await asyncio.wait([self._catching_up])
 

@@ -1,6 +1,6 @@
-"""Hash what a request wants and claim its key for that, so that one run answers all requests with it.
+"""Hash what a request wants, and claim its key for it, so that one run answers all requests with that key.
 
-Whose the key is, `conversations.idempotency.idempotency_keys` decides (decision 9).
+`conversations.idempotency.idempotency_keys` decides whose key it is (decision 9).
 """
 
 import contextlib

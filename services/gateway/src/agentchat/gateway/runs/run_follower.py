@@ -209,10 +209,10 @@ class RunFollower:
 class EventStream(Response[Any]):
     """The run's events as an answer. What one call of `take` returns goes out in one piece.
 
-    Not Litestar's `Stream`: it takes a task group of two tasks for each, 8 to 10 % of the gateway's part of a
+    Litestar's `Stream` would start a task group of two tasks for each: 8 to 10 % of the gateway's part of a
     chat. The caller holds the run until the answer is out; the run itself continues if the client leaves. A
-    slow reader gets larger pieces: what comes meanwhile is joined. One who acknowledges nothing for 15 s is
-    dropped by the kernel (`runtime.listening_socket`).
+    slow reader gets larger pieces: what comes meanwhile is joined. The kernel drops a reader that
+    acknowledges nothing for 15 s (`runtime.listening_socket`).
     """
 
     def __init__(self, run: RunFollower, take: Callable[[], bytes]) -> None:

@@ -155,8 +155,8 @@ class ReadPosition:
 def _cut_at_cursor(cursor: Cursor, entry: MarkedUpdate, reasoning: Cursor | None) -> MarkedUpdate | None:
     """Return the part of an update that a reader with `cursor` lacks; None for nothing.
 
-    Without `reasoning`, the same cursor, the reader has other reasoning, by another worker: of this round it
-    gets no more.
+    `reasoning` is the same cursor; None if the reader has other reasoning, by another worker: then it gets no
+    more of this round's.
     """
     update, after = entry.update, entry.cursor
     if after is None:

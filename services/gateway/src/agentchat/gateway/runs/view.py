@@ -201,9 +201,9 @@ class View:
             self._release_held()
 
     def _take_repeated(self, frame: frames.DeltaFrame) -> None:
-        """Take text that was sent before: it fills a gap that is within it.
+        """Take text that was sent before: it fills a gap within it.
 
-        Only a gap within the text of a round, since before it sources and calls may be missing too.
+        It fills only gaps in a round's text, since before that text sources and calls may be missing too.
         """
         at, length = self.at, self._sent.text.length
         is_in_gap = length > 0 and (bool(at.held) or at.misses_text)

@@ -59,7 +59,7 @@ class AioHttpClient(httpx2.AsyncClient):
         return httpx2.Request(method, url, headers=headers, stream=httpx2.ByteStream(content))
 
     async def send(self, request: httpx2.Request, **_settings: Any) -> httpx2.Response:
-        """Send the request. Of the response's body, only an error's is read.
+        """Send the request. Only the body of an error is read.
 
         Raises httpx2.ConnectTimeout, or ConnectError with its cause (AddressRefused).
         """

@@ -36,7 +36,7 @@ def _build_message(role: str, text: str) -> dict[str, Any]:
 def replace_text(blocks: tuple[Block, ...], emitted: str) -> tuple[Block, ...]:
     """Return the blocks with `emitted` as their text, which includes what was sent before.
 
-    From the last block on each keeps the length of its text; the first text block gets the rest.
+    Counted from the last one, each block keeps the length of its text; the first text block gets the rest.
     """
     kept = list(blocks)
     if not any(block["type"] == "text" for block in kept):

@@ -118,8 +118,8 @@ async def read_reply(
 ) -> None:
     """Read until the reply is complete, and pass its text on.
 
-    `spend` charges seconds of the loop to the account and returns how long it has to wait. So does its model
-    server then: aiohttp stops reading.
+    `spend` charges seconds of the loop to the account and returns how long it has to wait. Its model server
+    waits too then: aiohttp stops reading.
     """
     size = 0
     async for piece in body.iter_any():

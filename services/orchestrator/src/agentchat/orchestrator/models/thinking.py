@@ -15,10 +15,10 @@ _BEGIN, _END = "<think>", "</think>"
 
 
 def ask_for_thinking(agent: AgentConfig) -> AgentConfig:
-    """Return the agent with the parameters that have its model think visibly, if its `reasoning` is summary.
+    """Return the agent with the parameters that make its model think visibly, if its `reasoning` is summary.
 
-    That is for Claude models from the 4.6 generation on, which show nothing unless they are asked. For all
-    others the agent's own parameters decide.
+    Claude models from the 4.6 generation on need them: they show nothing unless they are asked. For all other
+    models the agent's own parameters decide.
     """
     thinking = agent.parameters.get("thinking", {"type": "adaptive"})
     if agent.reasoning != "summary" or agent.provider != "anthropic" or not _ADAPTIVE.match(agent.model):

@@ -20,7 +20,7 @@ CANCELLED = updates.CANCELLED.message
 async def read_streamed_text(services: WorkerServices, run: Run, now: str) -> tuple[events.Delta, ...]:
     """Build the event of text that readers received of an unrecorded round, for the end of its run.
 
-    For a caller that ends a run of another worker. () if TRACES has none of the text any more.
+    A caller that ends another worker's run needs it. () if TRACES has none of the text any more.
     """
     try:
         already = read_sent_output(run, await services.bus.traces.read_frames(run.trace_id))

@@ -43,7 +43,7 @@ _UNAVAILABLE = "The files of this conversation cannot be read at the moment."
 
 
 class ShownFiles(msgspec.Struct, frozen=True):
-    """The blocks of a prompt's files, by file id. Of its `native` files the first `hidden` are not shown.
+    """The blocks of a prompt's files, by file id. The first `hidden` of its `native` files are not shown.
 
     `gone` are the files that were deleted.
     """

@@ -302,7 +302,7 @@ async def announce_end(
 ) -> None:
     """Release what is held for a run that has ended in the log, then publish its end.
 
-    As the last frame of its attempt, whose `channel` it is, or again after a redelivery.
+    With a `channel` the end is the last frame of the run's attempt; without one it is published again.
     """
     await release_slot_and_lease(services, leased, ended=True)
     failpoints.reach("orchestrator-before-completed")

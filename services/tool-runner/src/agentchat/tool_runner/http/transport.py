@@ -1,6 +1,6 @@
-"""Send the MCP client's HTTP requests.
+"""Send the MCP client's HTTP requests, to permitted addresses only.
 
-To permitted addresses, with bounded bytes and an absolute deadline. A failure becomes a response with status
+Bytes are bounded, and the deadline is absolute. A failure becomes a response with status
 502, and its ToolFault is recorded in the budget. An exception from the transport would end the MCP session
 and every other call on it.
 """

@@ -52,7 +52,7 @@ class GivenApproval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A piece of a message. Of all types but `text` and `file`, what it says is not for the model."""
+    """A piece of a message. Only types `text` and `file` are for the model."""
 
     type: str
     text: str = ""

@@ -179,7 +179,7 @@ def _join_outer_run(run_request: RunRequest, meta: CallMeta | None) -> RunReques
 
 
 async def _follow(context: ServerRequestContext[Any, Any], run: RunFollower) -> Finished | Broken:
-    """Return the end of the run. What is new of the reply is the message of each notification of progress."""
+    """Return the end of the run. Each notification of progress has new text of the reply as its message."""
     loop, told, length = asyncio.get_running_loop(), 0.0, 0
     new: list[Update] = []
     while not run.ended:
@@ -230,7 +230,7 @@ def _build_question(agent: NamedAgent, approval: ApprovalNeeded) -> tuple[str, t
 
 
 def _read_decision(key: str, answer: Any) -> Verdict:
-    """Read the answer to a question of `_build_question`. Who declines or cancels, denies."""
+    """Read the answer to a question of `_build_question`. To decline or cancel is to deny."""
     if not isinstance(answer, types.ElicitResult) or not key.startswith((_APPROVE, _ANSWER)):
         raise Refusal("invalid_request", "inputResponses must answer the questions of the last result.")
     is_approval = key.startswith(_APPROVE)

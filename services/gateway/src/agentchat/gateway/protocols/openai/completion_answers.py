@@ -1,7 +1,7 @@
 """Encode updates as OpenAI's chat completions: chunks of a stream, or one document. Pure.
 
-Calls of our own tools are never sent: a client would take them for its own to run. Those of its own tools
-are sent once the run waits for them. If it forces one function, the reply is sent as its arguments.
+Calls of our own tools are never sent: a client would take them for its own to run. Calls of the client's
+tools are sent once the run waits for them. If it forces one function, the reply is sent as its arguments.
 """
 
 from collections.abc import Iterable, Sequence

@@ -69,7 +69,7 @@ def read_messages(
 ) -> MessageBuilder:
     """Read the instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`.
 
-    Not `keeps_client_calls`: calls of the client's tools, and their results, are in the conversation here.
+    Without `keeps_client_calls`, the conversation here has the calls of the client's tools and their results.
     """
     _check_last(given, field)
     read = _Reading(output_function, keeps_client_calls=keeps_client_calls)

@@ -8,8 +8,8 @@ from agentchat.contracts.values import ApprovalNeeded
 class ErrorObject(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no answer. `param` names the field that is wrong, `code` is to be branched on.
 
-    Not of OpenAI: `approvals`, the tool calls that need approval, `conversation_id`, once the message is
-    saved, and `running_trace_id`, the run because of which the conversation is busy.
+    These fields are ours: `approvals`, the tool calls that need approval, `conversation_id`, once the message
+    is saved, and `running_trace_id`, the run because of which the conversation is busy.
     """
 
     message: str

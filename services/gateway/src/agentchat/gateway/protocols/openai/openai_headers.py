@@ -36,8 +36,8 @@ def read_conversation_key(headers: Headers) -> str | None:
 def is_open_webui_task(headers: Headers, shown: ClientHistory) -> bool:
     """Return True if the client asks about a conversation, and not in one.
 
-    By the header X-OpenWebUI-Task; without it by the form of the prompt: a person who writes such a message
-    gets an answer without tools, which is harmless.
+    The header X-OpenWebUI-Task says so; without it, the form of the prompt does. A person who writes such a
+    message gets an answer without tools, which is harmless.
     """
     if _TASK_HEADER in headers:
         return bool(headers[_TASK_HEADER].strip())

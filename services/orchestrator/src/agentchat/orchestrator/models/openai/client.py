@@ -93,7 +93,7 @@ _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostnam
 def to_strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     """Return the schema in the form of strict structured output, or None if it has no such form.
 
-    That is the form of `models.structured_schema`, with every field required. An optional field is not made
+    It is the form of `models.structured_schema`, with every field required. An optional field is not made
     nullable: the agent's own schema may not permit null (platform.openai.com, structured outputs).
     """
     found = to_output_format(schema)

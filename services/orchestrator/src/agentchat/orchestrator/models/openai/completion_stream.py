@@ -92,7 +92,7 @@ class _Slot:
     def is_another(self, piece: dict[str, Any]) -> bool:
         """Return True if the piece belongs to another call, whatever its index.
 
-        Only if it names a function: old versions of vLLM make up an id for every piece. Without arguments so
+        It has to name a function: old versions of vLLM make up an id for every piece. Without arguments so
         far, another name may be the next piece of this call's name, unless both are names of tools.
         """
         function, piece_id = get_object(piece, "function"), _clean_id(piece)
