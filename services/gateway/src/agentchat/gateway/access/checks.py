@@ -39,6 +39,7 @@ from agentchat.gateway.access.plan_limits import Slot, check_read_rate, check_wr
 from agentchat.gateway.access.quotas import check_storage
 from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.problems import Refusal, build_field_refusal, make_printable
+from agentchat.gateway.http.query_parameters import check_parameter_names
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, Connection, JsonRequest
 
 BODY_SECONDS = 7.0
@@ -180,7 +181,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     `read_key` finds the key in the headers. With `of_account` the request is about what is the account's
     own. `writes` to conversations or files have a rate of their own, and a `command` may have a key against
-    repetition. With `is_held` few are answered at once.
+    repetition. With `is_held` few are answered at once. Clients of other protocols send query parameters
+    that have no meaning here, which `ignores_parameters` lets pass.
     """
 
     scope: Scope = "chat"
@@ -189,6 +191,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     requires_user: bool = True
     writes: Literal["command", "file"] | None = None
     is_held: bool = False
+    ignores_parameters: bool = False
 
     async def __call__(self, connection: Connection, handler: BaseRouteHandler) -> None:
         """Check a request in the order of these numbers. Raises Refusal, DatabaseUnavailable."""
@@ -214,7 +217,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         if self.writes == "command":
             request.state.idempotency_key = await read_idempotency_key(request.headers, services.pool, caller)
             request.state.idempotency_key.check()
-        # 5. The body, if the handler takes one: 415, 400, 413.
+        # 5. The names of query parameters: 400.
+        if not self.ignores_parameters:
+            check_parameter_names(request, handler)
+        # 6. The body, if the handler takes one: 415, 400, 413.
         await receive_data(request, handler)
 
 
@@ -224,10 +230,14 @@ may_read_account = Check(scope="manage", of_account=True, is_held=True)
 may_manage_account = Check(scope="manage", of_account=True)
 may_write = Check(writes="command", is_held=True)
 may_upload = Check(writes="file", is_held=True)
-may_upload_as_openai = Check(read_key=read_openai_key, writes="file", is_held=True)
-may_read_files_as_openai = Check(read_key=read_openai_key, scope="read", is_held=True)
-may_read_as_openai = Check(read_key=read_openai_key, requires_user=False, is_held=True)
-may_act_as_openai = Check(read_key=read_openai_key)
+may_upload_as_openai = Check(read_key=read_openai_key, writes="file", is_held=True, ignores_parameters=True)
+may_read_files_as_openai = Check(
+    read_key=read_openai_key, scope="read", is_held=True, ignores_parameters=True
+)
+may_read_as_openai = Check(
+    read_key=read_openai_key, requires_user=False, is_held=True, ignores_parameters=True
+)
+may_act_as_openai = Check(read_key=read_openai_key, ignores_parameters=True)
 
 
 async def may_follow_agent(connection: Connection, _: BaseRouteHandler) -> None:

@@ -19,12 +19,12 @@ from agentchat.administration.admin_audit import record_read
 from agentchat.administration.admin_values import Deletion, Page, PutDocument
 from agentchat.administration.route_signature import Parameter, Route
 from agentchat.administration.routes import ROUTES
-from agentchat.contracts import http
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.gateway.admin.admin_token import ROUTE, may_administer
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
 from agentchat.gateway.http.pagination import decode_position, encode_next_cursor
-from agentchat.gateway.http.problems import Refusal, build_field_refusal, make_printable
+from agentchat.gateway.http.problems import build_field_refusal
+from agentchat.gateway.http.query_parameters import refuse_unknown
 from agentchat.gateway.http.request_context import JsonRequest, decode_slashes
 
 _Actor = Annotated[
@@ -183,12 +183,7 @@ async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> 
 
 def _query(request: JsonRequest, route: Route, given: dict[str, Any]) -> dict[str, Any]:
     """Return what was given. Raises Refusal, 400, for others: a misspelt `dry_run` must not delete."""
-    known = {each.name for each in route.query}
-    unknown = [make_printable(name) for name in request.query_params if name not in known]
-    if unknown:
-        message = "This parameter is not known here."
-        fields = [http.FieldError(field=name, message=message) for name in dict.fromkeys(unknown)]
-        raise Refusal("invalid_request", f"{unknown[0]}: {message}", fields=fields)
+    refuse_unknown(request.query_params, {each.name for each in route.query})
     values = {each.argument: _check_parameter(each, given[_QUERY + each.name]) for each in route.query}
     return {argument: value for argument, value in values.items() if value is not None}
 
