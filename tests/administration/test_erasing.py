@@ -22,7 +22,7 @@ from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.read_model_follower import Follower
 from agentchat.directory.agent_validation import AgentChanges
-from agentchat.projector.deletion_step import CONVERSATIONS_AT_ONCE, DeletionStep
+from agentchat.projector.delete_users_and_accounts import CONVERSATIONS_AT_ONCE, DeletionStep
 from agentchat.projector.retention_step import RetentionStep
 from agentchat.runtime.postgres import Pool, acquire_connection
 from tests.conversations.given import build_answer, build_run_started, build_user_message

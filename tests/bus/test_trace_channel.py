@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from agentchat.bus.bus import Bus
 from agentchat.contracts import examples, frames, ids, messages, subjects, tool_messages, wire
-from agentchat.runtime import telemetry
+from agentchat.runtime import tracing
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import FRAME_EXAMPLES, MESSAGE_EXAMPLES
 
@@ -87,12 +87,12 @@ async def test_frame_carries_its_publishers_trace_context(bus: Bus, shared_nats:
     client = await nats.connect(shared_nats.url)
     subscription = await client.subscribe("chat.traces.*")
     await client.request("$JS.API.INFO")  # answered after the subscription, as `flush` is not
-    telemetry.configure("test", None, exporter=InMemorySpanExporter())
-    with telemetry.open_trace("test"):
-        trace_id = telemetry.get_trace_id()
+    tracing.configure("test", None, exporter=InMemorySpanExporter())
+    with tracing.open_trace("test"):
+        trace_id = tracing.get_trace_id()
         await bus.traces.publish_frame(trace_id, begun)
-    telemetry.shut_down()
-    with telemetry.open_trace("test"):
+    tracing.shut_down()
+    with tracing.open_trace("test"):
         await bus.traces.publish_frame(trace_id, begun)
     recorded = await subscription.next_msg(timeout=20)
     unrecorded = await subscription.next_msg(timeout=20)

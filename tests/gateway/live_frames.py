@@ -9,7 +9,7 @@ from agentchat.contracts.examples import CONVERSATION, TRACE
 from agentchat.contracts.updates import Finished, TextUpdate, Update
 from agentchat.contracts.values import Message, Source, Usage
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.gateway.runs.view import View
+from agentchat.gateway.runs.frames_to_updates import View
 
 ACCEPTED = frames.Accepted(seq=1, attempt=1, conversation_id="c")
 SOURCE = Source(index=1, id="s", title="t", url="u", source_type="document", score=0.5, snippet="x")

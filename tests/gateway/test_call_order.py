@@ -17,7 +17,7 @@ from agentchat.contracts.updates import (
     Update,
 )
 from agentchat.contracts.values import Message
-from agentchat.gateway.runs.progress import CallOrder
+from agentchat.gateway.runs.sent_updates import CallOrder
 
 FINISHED = Finished(Message(id="m", conversation_id="c", content="", token_count=1, created_at=""), ())
 

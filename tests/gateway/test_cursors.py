@@ -25,8 +25,8 @@ from agentchat.contracts.updates import (
 from agentchat.contracts.values import Message, RunWarning
 from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.event_store.event_log import open_log
-from agentchat.gateway.runs.followed_runs import SHUTDOWN, FollowedRuns
-from agentchat.gateway.runs.run_follower import RunFollower
+from agentchat.gateway.runs.event_stream import RunFollower
+from agentchat.gateway.runs.follow_frames import SHUTDOWN, FollowedRuns
 from agentchat.gateway.runs.run_request import STREAM
 from agentchat.gateway.runs.updates_after_cursor import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 from tests.gateway.conftest import Accounts

@@ -70,7 +70,7 @@ async def test_a_slow_client_gets_everything_and_delays_nobody(
 async def test_shutdown_drains_open_requests_in_time(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
-    gateway = await start_gateway({"runs.followed_runs.STREAMS_DRAIN_SECONDS": 2.0})
+    gateway = await start_gateway({"runs.follow_frames.STREAMS_DRAIN_SECONDS": 2.0})
     client = accounts.free.at(http, gateway)
     json_call = asyncio.create_task(client.chat())
     json_turn = await (await worker.next()).accept()

@@ -12,8 +12,8 @@ from agentchat.contracts import events, frames, ids
 from agentchat.conversations.event_store import mapper
 from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.event_store.event_log import Log, LogEntry
-from agentchat.gateway.runs.followed_runs import FollowedRun, RunKey
-from agentchat.gateway.runs.run_reader import RunReader
+from agentchat.gateway.runs.follow_frames import FollowedRun, RunKey
+from agentchat.gateway.runs.run_from_log import RunReader
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.ops.prepare import migrate
 from agentchat.runtime.postgres import Pool, open_pool

@@ -19,7 +19,7 @@ from agentchat.contracts.values import Usage
 from agentchat.conversations.event_store.conversation_store import open_store
 from agentchat.conversations.projections import runs_table
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.access.account_concurrency import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
+from agentchat.gateway.access.reads_and_streams import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
 from agentchat.runtime.postgres import open_pool
 from agentchat.runtime.prices import Price, Prices
 from tests.administrator import administrator, plan_with, put_plan

@@ -21,10 +21,10 @@ from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks, build_completion
 from agentchat.gateway.protocols.openai.responses import response_types
 from agentchat.gateway.protocols.openai.responses.response_output import ResponseOutput, build_response
-from agentchat.gateway.runs.run_follower import UpdateQueue
+from agentchat.gateway.runs.event_stream import UpdateQueue
+from agentchat.gateway.runs.frames_to_updates import View
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.gateway.runs.updates_after_cursor import ReadPosition, UpdateHistory
-from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
     feed,

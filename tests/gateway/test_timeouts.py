@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from agentchat.bus.bus import Bus
 from agentchat.contracts import frames
 from agentchat.conversations.event_store.conversation_store import ConversationStore
-from agentchat.gateway.runs import followed_runs, request_hash, run_follower, submit_request
+from agentchat.gateway.runs import event_stream, follow_frames, request_hash, submit_request
 from agentchat.runtime import listening_socket, metrics
 from tests.bus.nats_server import NatsServer
 from tests.gateway import stored
@@ -29,8 +29,8 @@ ACCEPT_SECONDS = 2.0
 @pytest.fixture(scope="module")
 def hurry() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as times:
-        times.setattr(run_follower, "PING_SECONDS", 1.0)
-        times.setattr(followed_runs, "SILENCE_SECONDS", 1.0)
+        times.setattr(event_stream, "PING_SECONDS", 1.0)
+        times.setattr(follow_frames, "SILENCE_SECONDS", 1.0)
         for module in (submit_request, request_hash):
             times.setattr(module, "ACCEPT_SECONDS", ACCEPT_SECONDS)
         times.setattr(listening_socket, "_USER_TIMEOUT_MS", 2_000)

@@ -18,9 +18,9 @@ from agentchat.contracts.updates import (
 )
 from agentchat.contracts.values import FinishedCall
 from agentchat.conversations.aggregate.rounds import Call, Round
-from agentchat.gateway.runs.progress import Phase
+from agentchat.gateway.runs.frames_to_updates import View
 from agentchat.gateway.runs.run_request import ViewKind
-from agentchat.gateway.runs.view import View
+from agentchat.gateway.runs.sent_updates import Phase
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,

@@ -14,7 +14,7 @@ from agentchat.contracts.updates import (
     ToolStarted,
 )
 from agentchat.conversations.aggregate.rounds import Round
-from agentchat.gateway.runs.view import View
+from agentchat.gateway.runs.frames_to_updates import View
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,

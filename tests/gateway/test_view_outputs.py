@@ -15,9 +15,9 @@ from agentchat.contracts.updates import (
 )
 from agentchat.contracts.values import FinishedCall, RunWarning
 from agentchat.conversations.aggregate.rounds import Call, Round
-from agentchat.gateway.runs.progress import CallOrder
+from agentchat.gateway.runs.frames_to_updates import View
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
-from agentchat.gateway.runs.view import View
+from agentchat.gateway.runs.sent_updates import CallOrder
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,

@@ -6,8 +6,8 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.updates import Broken, NextRound, Started, TextUpdate, ToolEnded, ToolStarted
 from agentchat.contracts.values import ApprovalNeeded, Decider
 from agentchat.conversations.aggregate.rounds import Call, CallApproval, Round
+from agentchat.gateway.runs.frames_to_updates import View
 from agentchat.gateway.runs.updates_after_cursor import UpdateHistory
-from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
     feed,

@@ -11,7 +11,7 @@ import pytest
 from agentchat.contracts import events, frames
 from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.orchestrator.models.structured_schema import to_output_format
-from agentchat.orchestrator.output.schema_checks import SchemaChecks
+from agentchat.orchestrator.output.validation_processes import SchemaChecks
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, reply_with, reply_with_calls
 from tests.orchestrator.toolbox import Toolbox
@@ -207,7 +207,7 @@ async def test_dying_checker_is_not_blamed_on_the_schema(
 def list_checkers() -> set[int]:
     """The checking processes of this one."""
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
-    return {int(pid) for pid in children if b"schema_process" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return {int(pid) for pid in children if b"json_validation" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 async def test_markdown_is_requested_even_if_the_prompt_is_overridden(system: World) -> None:

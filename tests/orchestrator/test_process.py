@@ -8,7 +8,7 @@ import httpx
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentchat.contracts import frames
-from agentchat.runtime import telemetry
+from agentchat.runtime import tracing
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import reply_with, reply_with_calls
@@ -36,18 +36,18 @@ async def test_process_is_ready_and_logs_no_word_of_a_run(world: World) -> None:
 
 async def test_a_run_is_one_trace_from_the_request_to_the_tool(world: World) -> None:
     exporter = InMemorySpanExporter()
-    telemetry.configure("orchestrator", None, exporter=exporter)
+    tracing.configure("orchestrator", None, exporter=exporter)
     try:
         world.will(reply_with_calls(("a", "find", '{"q": "CANARY"}')), reply_with("CANARY"))
         async with Toolbox(world.bus).open(), world.worker():
             agent = await world.agent("demo-shop-1", **SHOP)
-            with telemetry.open_trace("POST /v1/chat"):
-                request = world.request(agent, "CANARY", trace_id=telemetry.get_trace_id())
+            with tracing.open_trace("POST /v1/chat"):
+                request = world.request(agent, "CANARY", trace_id=tracing.get_trace_id())
                 caller = await world.listen(request)
                 await world.bus.queues.request_chat(request)
             await caller.until(frames.Completed)
     finally:
-        telemetry.shut_down()
+        tracing.shut_down()
     spans = {span.name: span for span in exporter.get_finished_spans()}
     names = ["process chat.requests", "invoke_agent test", "chat demo-shop-1", "execute_tool find"]
     assert [f"{spans[name].context.trace_id:032x}" for name in names] == [request.trace_id] * 4

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.orchestrator.output.schema_checks import SchemaChecks
-from agentchat.orchestrator.output.schema_process import CPU_SECONDS, MEMORY_BYTES
+from agentchat.orchestrator.output.json_validation import CPU_SECONDS, MEMORY_BYTES
+from agentchat.orchestrator.output.validation_processes import SchemaChecks
 from agentchat.runtime.cpu_budget import CpuBudget
 
 BOMB: dict[str, Any] = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(a+)+$"}}}

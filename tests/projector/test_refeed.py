@@ -20,7 +20,7 @@ from agentchat.ops.repair_command import LEFT_OUT
 from agentchat.ops.replay.feed_command import BATCH as REFEED_BATCH
 from agentchat.ops.replay.feed_command import refeed
 from agentchat.projector.feed_publisher import FeedPublisher
-from agentchat.projector.log_follower import LogFollower
+from agentchat.projector.follower_loop import LogFollower
 from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import build_conversation_started, turn
 from tests.projector.conftest import World

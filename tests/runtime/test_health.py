@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.health_and_metrics import HealthChecks, serve_health
 from agentchat.runtime.settings import SettingsError
 
 

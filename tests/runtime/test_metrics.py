@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from agentchat.runtime import metrics
-from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.health_and_metrics import HealthChecks, serve_health
 from tests.runtime.test_health import ask
 from tests.support.scraped import counts_in
 

@@ -102,7 +102,7 @@ def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
 def test_ready_process_does_not_collect_its_startup_heap() -> None:
     body = """
     import gc
-    from agentchat.runtime.health import HealthChecks, serve_health
+    from agentchat.runtime.health_and_metrics import HealthChecks, serve_health
     full = []
     async with serve_health(HealthChecks({}), "127.0.0.1", 0):
         gc.callbacks.append(lambda phase, about: full.append(phase) if about["generation"] == 2 else None)

@@ -11,7 +11,7 @@ from agentchat.contracts import events
 from agentchat.conversations.aggregate.conversation import evolve_all
 from agentchat.conversations.aggregate.model_messages import build_prompt
 from agentchat.conversations.aggregate.opening_rules import MustWait, StartRun, decide_opening
-from agentchat.gateway.runs.view import View
+from agentchat.gateway.runs.frames_to_updates import View
 from agentchat.orchestrator.inbox.inbox import Inbox, take_lease
 from agentchat.orchestrator.inbox.put_back import LeaseHeld
 from agentchat.orchestrator.run.channel import TraceChannel, build_end_frame

@@ -16,8 +16,8 @@ from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
 from agentchat.gateway.access.idempotency_header import IdempotencyKey
 from agentchat.gateway.http.problems import Refusal
-from agentchat.gateway.runs.followed_runs import FollowedRuns
-from agentchat.gateway.runs.run_follower import RunFollower
+from agentchat.gateway.runs.event_stream import RunFollower
+from agentchat.gateway.runs.follow_frames import FollowedRuns
 from agentchat.gateway.runs.run_request import STREAM, RunRequest, ViewKind
 from agentchat.gateway.runs.submit_request import Submission
 from agentchat.orchestrator.heartbeat import run_heartbeat

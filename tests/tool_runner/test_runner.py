@@ -16,7 +16,7 @@ from agentchat.contracts.ids import make_id
 from agentchat.contracts.messages import CancelRequested
 from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
-from agentchat.runtime import telemetry
+from agentchat.runtime import tracing
 from agentchat.runtime.postgres import open_pool
 from agentchat.tool_runner.journal import Journal
 from tests.ports import find_free_port
@@ -258,13 +258,13 @@ async def test_a_run_is_not_cancelled_by_another_account(world: World) -> None:
 
 async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
     request = world.agent.call("traced")
-    telemetry.configure("test", None, exporter=InMemorySpanExporter())  # so that the trace is sampled
+    tracing.configure("test", None, exporter=InMemorySpanExporter())  # so that the trace is sampled
     try:
-        with telemetry.open_span("request") as request_span:
-            trace_id = telemetry.get_trace_id()
+        with tracing.open_span("request") as request_span:
+            trace_id = tracing.get_trace_id()
             finished = await world.calls.finish(request)
     finally:
-        telemetry.shut_down()
+        tracing.shut_down()
     assert trace_id in finished.output  # as the tool server was told
     line = await world.runner.wait_for_log("tool_finished", call_id=request.call_id)
     assert (line["trace_id"], line["account_id"]) == (request.trace_id, request.account_id)

@@ -20,7 +20,7 @@ from nats.js.api import Header
 from agentchat.bus import nats_users, stream_settings
 from agentchat.bus.connection import Connection
 from agentchat.bus.errors import BusUnavailable, FeedConflict
-from agentchat.runtime import logs, telemetry
+from agentchat.runtime import logs, tracing
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class JetStream:
             BusUnavailable: No acknowledgement in time.
             FeedConflict: `more` expects another last message.
         """
-        stated = telemetry.inject({"Nats-Msg-Id": message_id, **(more or {})})
+        stated = tracing.inject({"Nats-Msg-Id": message_id, **(more or {})})
         now = asyncio.get_running_loop().time
         end = now() + seconds
         while (left := min(_TRY_SECONDS, end - now())) > 0:

@@ -14,7 +14,7 @@ from agentchat.bus.errors import BusUnavailable, MessageTooLarge, RequestDecline
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import wire
 from agentchat.contracts.message_base import BusMessage
-from agentchat.runtime import logs, telemetry
+from agentchat.runtime import logs, tracing
 
 Answer = Callable[[bytes], Awaitable[bytes]]
 
@@ -56,7 +56,7 @@ class Rpc:
 
         async def answer(message: Msg) -> None:
             stated = message.headers or {}
-            with telemetry.open_span(f"serve {subject}", context=telemetry.extract(stated)):
+            with tracing.open_span(f"serve {subject}", context=tracing.extract(stated)):
                 failed = None
                 try:
                     body = await handle(await _decompress(message.data, stated))
@@ -90,7 +90,7 @@ class Rpc:
         data, encoding = await self._prepare(wire.encode(message))
         try:
             answer = await self._connection.request(
-                subject, data, seconds=timeout, headers=telemetry.inject(encoding)
+                subject, data, seconds=timeout, headers=tracing.inject(encoding)
             )
         except nats.errors.NoRespondersError as error:
             raise BusUnavailable(f"nobody serves {subject}") from error

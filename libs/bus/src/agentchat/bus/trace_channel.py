@@ -20,7 +20,7 @@ from agentchat.bus.jetstream import JetStream
 from agentchat.bus.subscription import ReadBack, Subscription
 from agentchat.contracts import frames, messages, subjects, tool_messages, wire
 from agentchat.contracts.timings import TRACES_KEPT_SECONDS
-from agentchat.runtime import logs, metrics, telemetry
+from agentchat.runtime import logs, metrics, tracing
 
 _ALL_CANCELS = "chat.control.cancel.*"
 _WARN_SECONDS = 10.0
@@ -66,8 +66,8 @@ class Traces:
         agentchat_bus_frames_dropped_total and a warning report it. Deltas carry no trace context: their
         subject names the trace.
         """
-        is_traced = not isinstance(frame, frames.DeltaFrame) and telemetry.is_recording()
-        headers = telemetry.inject({}) if is_traced else {}
+        is_traced = not isinstance(frame, frames.DeltaFrame) and tracing.is_recording()
+        headers = tracing.inject({}) if is_traced else {}
         subject, payload = subjects.format_trace(trace_id), wire.encode(frame)
         if not await self._connection.publish_now(subject, payload, headers=headers):
             self._count_dropped(trace_id, frame)

@@ -7,7 +7,7 @@ conversations by `remove_content` (`erasures`).
 
 from pathlib import Path
 
-from agentchat.conversations import erasures, run_secrets_table, user_deletions
+from agentchat.conversations import erasures, run_secrets_table, user_deletion_requests
 from agentchat.conversations.idempotency import idempotency_keys
 from agentchat.conversations.leases import abandoned_runs
 from agentchat.conversations.projections import read_model_follower
@@ -23,7 +23,7 @@ BASELINE = "\n".join(
         abandoned_runs.TABLES,
         erasures.TABLES,
         run_secrets_table.TABLES,
-        user_deletions.TABLES,
+        user_deletion_requests.TABLES,
         (_STORE / "remove_content.sql").read_text(),
         what_if_runs.TABLES,
         idempotency_keys.TABLES,

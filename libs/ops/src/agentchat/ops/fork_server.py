@@ -26,7 +26,7 @@ PRELOADED = (
     "agentchat.orchestrator.models.anthropic.client",
     "agentchat.mcp_demo.app",
     "agentchat.model_demo.app:build",
-    "agentchat.runtime.telemetry",
+    "agentchat.runtime.tracing",
     "agentchat.runtime.worker",
     "agentchat.directory.secret_encryption:load_ciphers",
     "agentchat.net_guard.guarded_session:get_tls_context",

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from agentchat.runtime import failpoints, logs, metrics, telemetry
+from agentchat.runtime import failpoints, logs, metrics, tracing
 from agentchat.runtime.settings import SettingsError, refuse
 from agentchat.runtime.task_cancellation import repair_wait_for
 
@@ -50,7 +50,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> NoReturn:
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_supervise(main))
-    telemetry.shut_down()
+    tracing.shut_down()
     sys.exit(code)
 
 

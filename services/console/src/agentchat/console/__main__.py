@@ -21,10 +21,10 @@ def main() -> None:
     except SettingsError as error:
         refuse(error)
 
-    from agentchat.runtime import logs, telemetry
+    from agentchat.runtime import logs, tracing
 
     logs.configure(name, settings.log_level)
-    telemetry.configure("console", settings.otlp_endpoint)
+    tracing.configure("console", settings.otlp_endpoint)
 
     async def serve(stop: asyncio.Event) -> None:
         from agentchat.console import service

@@ -28,7 +28,7 @@ from agentchat.knowledge.embedding.configured_embedder import open_embedder
 from agentchat.ops.run_folder import RunFolder
 from agentchat.runtime import logs, postgres, uvicorn_server
 from agentchat.runtime.client_address import parse_networks
-from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.health_and_metrics import HealthChecks, serve_health
 from agentchat.runtime.postgres import act_as
 
 if TYPE_CHECKING:

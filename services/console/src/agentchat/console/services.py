@@ -21,7 +21,7 @@ from agentchat.console.shared.sign_in_limit import SignInLimit
 from agentchat.files.file_store import FileStore
 from agentchat.ops.run_folder import RunFolder
 from agentchat.runtime.client_address import Network
-from agentchat.runtime.health import HealthChecks
+from agentchat.runtime.health_and_metrics import HealthChecks
 from agentchat.runtime.postgres import Pool
 from agentchat.runtime.prices import Prices
 

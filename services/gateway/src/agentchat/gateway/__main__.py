@@ -16,11 +16,11 @@ def main() -> None:
     except SettingsError as error:
         refuse(error)
 
-    from agentchat.runtime import logs, telemetry
+    from agentchat.runtime import logs, tracing
 
     name = arguments.name or "gateway"
     logs.configure(name, settings.log_level)
-    telemetry.configure("gateway", settings.otlp_endpoint)
+    tracing.configure("gateway", settings.otlp_endpoint)
 
     async def serve(stop: asyncio.Event) -> None:
         from agentchat.gateway import service

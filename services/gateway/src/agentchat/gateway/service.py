@@ -14,18 +14,18 @@ from agentchat.directory.api_keys import Callers, KeyUseRecorder
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.gateway import app
-from agentchat.gateway.access.account_concurrency import AccountBounds
 from agentchat.gateway.access.quotas import FigureCache
+from agentchat.gateway.access.reads_and_streams import AccountBounds
 from agentchat.gateway.access.wrong_key_limit import WrongKeys
 from agentchat.gateway.admin.admin_services import open_admin_access
-from agentchat.gateway.runs.followed_runs import FollowedRuns
+from agentchat.gateway.runs.follow_frames import FollowedRuns
 from agentchat.gateway.services import DemoAccess, GatewayServices
 from agentchat.gateway.settings import GatewaySettings
 from agentchat.limits import Limiter
 from agentchat.net_guard.guarded_download import Downloader
 from agentchat.runtime import metrics, postgres, uvicorn_server
 from agentchat.runtime.client_address import parse_networks
-from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.health_and_metrics import HealthChecks, serve_health
 from agentchat.runtime.postgres import act_as
 from agentchat.runtime.prices import load_prices
 

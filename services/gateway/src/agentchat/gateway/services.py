@@ -11,16 +11,16 @@ from agentchat.conversations.idempotency.claim_writer import Claims
 from agentchat.directory.api_keys import Callers
 from agentchat.directory.secret_encryption import Sealer
 from agentchat.files.file_store import FileStore
-from agentchat.gateway.access.account_concurrency import AccountBounds
 from agentchat.gateway.access.quotas import FigureCache
+from agentchat.gateway.access.reads_and_streams import AccountBounds
 from agentchat.gateway.access.wrong_key_limit import WrongKeys
 from agentchat.gateway.http.problems import Refusal
-from agentchat.gateway.runs.followed_runs import FollowedRuns
+from agentchat.gateway.runs.follow_frames import FollowedRuns
 from agentchat.limits import Limiter
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guarded_download import Downloader
 from agentchat.runtime.client_address import Network
-from agentchat.runtime.health import HealthChecks
+from agentchat.runtime.health_and_metrics import HealthChecks
 from agentchat.runtime.postgres import Pool
 
 

@@ -27,7 +27,7 @@ async def serve(settings: McpDemoSettings, stop: asyncio.Event) -> None:
     """Serve until `stop`, then give running requests 1 s to finish."""
     from agentchat.mcp_demo.app import build_app, build_security_settings
     from agentchat.runtime import uvicorn_server
-    from agentchat.runtime.health import HealthChecks
+    from agentchat.runtime.health_and_metrics import HealthChecks
 
     # It depends on no other service, so it is ready once it answers.
     app = await build_app(build_security_settings(settings.host, settings.hosts), HealthChecks({}))
@@ -39,10 +39,10 @@ def main() -> None:
     worker.parse_process_args()
     settings = load_or_exit(McpDemoSettings)
 
-    from agentchat.runtime import logs, telemetry
+    from agentchat.runtime import logs, tracing
 
     logs.configure("mcp-demo", settings.log_level)
-    telemetry.configure("mcp-demo", settings.otlp_endpoint)
+    tracing.configure("mcp-demo", settings.otlp_endpoint)
     worker.run(lambda stop: serve(settings, stop))
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from agentchat.mcp_demo.server import build_server
 from agentchat.mcp_demo.server_information import build_information
 from agentchat.mcp_demo.shop import open_shop
-from agentchat.runtime.health import HealthChecks
+from agentchat.runtime.health_and_metrics import HealthChecks
 
 MAX_BODY_BYTES = 1024 * 1024
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")

@@ -13,7 +13,7 @@ from agentchat.mcp_demo.server_information import DESCRIPTION, NAME, TITLE, VERS
 from agentchat.mcp_demo.shop import Shop
 from agentchat.mcp_demo.shop.calendar import TODAY
 from agentchat.mcp_demo.tools import add_tools
-from agentchat.runtime import genai_attributes, logs, telemetry
+from agentchat.runtime import genai_attributes, logs, tracing
 
 INSTRUCTIONS = (
     f"Tools of the outdoor shop Alder & Finch. Today in the shop is {TODAY}; prices are in EUR. "
@@ -57,9 +57,9 @@ async def trace_call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -
         genai_attributes.MCP_METHOD_NAME: ctx.method,
         genai_attributes.MCP_PROTOCOL_VERSION: ctx.protocol_version,
     }
-    with telemetry.open_span(
+    with tracing.open_span(
         f"tools/call {tool}",
-        context=telemetry.extract(named or headers),
+        context=tracing.extract(named or headers),
         kind=SpanKind.SERVER,
         attributes=attributes,
     ) as span:
@@ -73,6 +73,6 @@ async def trace_call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -
             tool=tool,
             is_error=is_error,
             ms=round((time.perf_counter() - began) * 1000, 2),
-            trace_id=telemetry.get_trace_id(),
+            trace_id=tracing.get_trace_id(),
         )
     return result

@@ -24,7 +24,7 @@ from agentchat.limits.limiter import Limiter
 from agentchat.orchestrator.agent_loader import Agents
 from agentchat.orchestrator.models import Models
 from agentchat.orchestrator.models.circuit_breaker import FailingModels
-from agentchat.orchestrator.output.schema_checks import SchemaChecks
+from agentchat.orchestrator.output.validation_processes import SchemaChecks
 from agentchat.orchestrator.request_stages import Register
 from agentchat.orchestrator.tools.tool_list_cache import ToolListings
 from agentchat.runtime.fair_slots import FairSlots

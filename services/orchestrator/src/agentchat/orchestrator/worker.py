@@ -25,7 +25,7 @@ from agentchat.orchestrator.heartbeat import run_heartbeat
 from agentchat.orchestrator.inbox.exhausted_deliveries import end_exhausted
 from agentchat.orchestrator.inbox.inbox import Inbox
 from agentchat.orchestrator.models import Models, read_defaults
-from agentchat.orchestrator.output.schema_checks import SchemaChecks
+from agentchat.orchestrator.output.validation_processes import SchemaChecks
 from agentchat.orchestrator.rpc.answer_what_if import serve_what_ifs
 from agentchat.orchestrator.rpc.conversation_commands import serve_commands
 from agentchat.orchestrator.rpc.erase_conversation import keep_removing
@@ -34,7 +34,7 @@ from agentchat.orchestrator.services import DEFAULT, Timings, WorkerServices
 from agentchat.orchestrator.settings import Settings
 from agentchat.orchestrator.tools.tool_list_cache import ToolListings
 from agentchat.runtime import logs
-from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.health_and_metrics import HealthChecks, serve_health
 from agentchat.runtime.postgres import act_as, open_pool
 from agentchat.runtime.uvicorn_server import limit_to_open_files
 

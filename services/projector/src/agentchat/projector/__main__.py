@@ -19,10 +19,10 @@ def main() -> None:
     except SettingsError as error:
         refuse(error)
 
-    from agentchat.runtime import logs, telemetry
+    from agentchat.runtime import logs, tracing
 
     logs.configure("projector", settings.log_level)
-    telemetry.configure("projector", settings.otlp_endpoint)
+    tracing.configure("projector", settings.otlp_endpoint)
 
     async def work(stop: asyncio.Event) -> None:
         from agentchat.projector.worker import work

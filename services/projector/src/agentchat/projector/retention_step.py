@@ -11,7 +11,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.conversations.postgres_sessions import read_server_time
 from agentchat.conversations.queries.expired_conversations import list_expired
 from agentchat.directory.account_retention import list_retention
-from agentchat.projector.deletion_step import erase_conversations
+from agentchat.projector.delete_users_and_accounts import erase_conversations
 from agentchat.runtime import metrics
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import Pool

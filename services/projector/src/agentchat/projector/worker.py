@@ -19,13 +19,13 @@ from agentchat.conversations.projections.read_models import build_projections
 from agentchat.conversations.queries.find_approvals import count_waiting_runs
 from agentchat.files import file_removal
 from agentchat.files.object_store import ObjectStore
-from agentchat.projector import deletion_step, erasure_step, feed_publisher, retention_step
+from agentchat.projector import delete_users_and_accounts, erasure_step, feed_publisher, retention_step
+from agentchat.projector.follower_loop import LogFollower
 from agentchat.projector.leader_election import Leader
-from agentchat.projector.log_follower import LogFollower
 from agentchat.projector.run_sweeper import Sweeper
 from agentchat.projector.settings import ProjectorSettings
 from agentchat.runtime import metrics
-from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.health_and_metrics import HealthChecks, serve_health
 from agentchat.runtime.logs import get_logger
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool
 from agentchat.runtime.prices import load_prices
@@ -102,8 +102,8 @@ class Projector:
         self._tidying = (
             LogFollower(
                 "deletions",
-                deletion_step.DeletionStep(bus, log, pool, objects).step,
-                poll_seconds=deletion_step.POLL_SECONDS,
+                delete_users_and_accounts.DeletionStep(bus, log, pool, objects).step,
+                poll_seconds=delete_users_and_accounts.POLL_SECONDS,
             ),
             LogFollower("retention", self._retention.step, poll_seconds=retention_step.POLL_SECONDS),
             LogFollower(

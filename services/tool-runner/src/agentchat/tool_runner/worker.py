@@ -16,8 +16,8 @@ from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guarded_session import get_tls_context
-from agentchat.runtime import logs, telemetry
-from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime import logs, tracing
+from agentchat.runtime.health_and_metrics import HealthChecks, serve_health
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, act_as, open_pool, ping
 from agentchat.runtime.retry_loops import repeat
 from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp
@@ -55,7 +55,7 @@ async def run_tool_runner(
     logs.configure(SERVICE, settings.log_level)
     # The MCP client logs responses that it cannot parse, with their content.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    telemetry.configure(SERVICE, settings.otlp_endpoint)
+    tracing.configure(SERVICE, settings.otlp_endpoint)
     lost = asyncio.Event()
 
     def on_lost() -> None:

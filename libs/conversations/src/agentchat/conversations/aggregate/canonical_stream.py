@@ -1,8 +1,8 @@
 """Rebuild the canonical stream of a run from its events. Pure.
 
 Live or not, a run's updates have one order: for each round its text, in the pieces in which it was sent, then
-its calls and their results. The live counterpart is `gateway.runs.view.View`, which makes updates of frames,
-with `gateway.runs.progress.CallOrder`.
+its calls and their results. The live counterpart is `gateway.runs.frames_to_updates.View`, which makes
+updates of frames, with `gateway.runs.sent_updates.CallOrder`.
 """
 
 from collections.abc import Iterator, Sequence

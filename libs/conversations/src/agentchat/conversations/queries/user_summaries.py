@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 
 from agentchat.contracts.ownership import is_user_id
 from agentchat.conversations.postgres_sessions import lift_time_limits, load_statements
-from agentchat.conversations.user_deletions import is_user_being_deleted
+from agentchat.conversations.user_deletion_requests import is_user_being_deleted
 from agentchat.runtime.postgres import Pool, acquire_connection
 
 _SECONDS = 60.0

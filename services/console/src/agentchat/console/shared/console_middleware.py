@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from agentchat.console.shared.host_check import refuse_unknown_host
-from agentchat.runtime import logs, metrics, telemetry
+from agentchat.runtime import logs, metrics, tracing
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; "
@@ -44,8 +44,8 @@ class ConsoleMiddleware:
             await self._app(scope, receive, send)
             return
         method, path = scope["method"], scope["path"][:_MOST_PATH]
-        with telemetry.open_trace(method, None, {"http.request.method": method, "url.path": path}) as span:
-            began, status, trace_id = time.perf_counter(), 500, telemetry.format_trace_id(span)
+        with tracing.open_trace(method, None, {"http.request.method": method, "url.path": path}) as span:
+            began, status, trace_id = time.perf_counter(), 500, tracing.format_trace_id(span)
 
             async def send_with_headers(message: Any) -> None:
                 nonlocal status

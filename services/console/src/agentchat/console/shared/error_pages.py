@@ -11,7 +11,7 @@ from agentchat.console.shared.access_check import AnyRequest, is_local_path
 from agentchat.console.shared.rendering import render_page
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from agentchat.conversations.errors import UnreadableEvent
-from agentchat.runtime import logs, telemetry
+from agentchat.runtime import logs, tracing
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 _STATUS: dict[type[AdminError], int] = {Disallowed: 403, NotFound: 404, Conflict: 409, Invalid: 400}
@@ -45,7 +45,7 @@ def render_problem(request: AnyRequest, status: int, reason: str) -> Template:
         reason=reason,
         signed_out=status == 401,
         again=address if is_read and is_local_path(address) else None,
-        trace_id=telemetry.get_trace_id(),
+        trace_id=tracing.get_trace_id(),
     )
     if is_part and (status in (401, 429) or not is_read):
         answer.headers.update({"hx-retarget": "#trouble", "hx-reswap": "innerHTML"})

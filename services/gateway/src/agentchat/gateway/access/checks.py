@@ -35,8 +35,8 @@ from agentchat.gateway.access.end_user import (
     set_user,
 )
 from agentchat.gateway.access.idempotency_header import IdempotencyKey, read_idempotency_key
-from agentchat.gateway.access.plan_limits import Slot, check_read_rate, check_write_rate, take_slot
 from agentchat.gateway.access.quotas import check_storage
+from agentchat.gateway.access.rates_and_run_slots import Slot, check_read_rate, check_write_rate, take_slot
 from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.problems import Refusal, build_field_refusal, make_printable
 from agentchat.gateway.http.query_parameters import check_parameter_names

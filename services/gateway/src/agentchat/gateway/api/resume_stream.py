@@ -19,8 +19,8 @@ from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.chat import FORMS, StreamForm
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream, RunFollower, build_run_refusal
 from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, make_run_not_found
-from agentchat.gateway.runs.run_follower import EVENTS, EventStream, RunFollower, build_run_refusal
 from agentchat.gateway.runs.submit_request import TURN_SECONDS
 
 LastEventId = Annotated[

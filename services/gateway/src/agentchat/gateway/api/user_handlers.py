@@ -16,7 +16,7 @@ from agentchat.conversations.queries.user_summaries import (
     list_users,
     load_user_details,
 )
-from agentchat.conversations.user_deletions import request_user_deletion
+from agentchat.conversations.user_deletion_requests import request_user_deletion
 from agentchat.files.file_store import has_files
 from agentchat.gateway.access.checks import may_manage_account, may_read_account
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines

@@ -31,7 +31,7 @@ from agentchat.gateway.http.problems import (
     build_refusal_headers,
     to_refusal,
 )
-from agentchat.runtime import logs, metrics, telemetry
+from agentchat.runtime import logs, metrics, tracing
 
 if TYPE_CHECKING:
     from agentchat.gateway.services import GatewayServices
@@ -173,9 +173,9 @@ class TraceMiddleware:
         scope["path"] = _decode_path(scope)
         method, path = scope["method"], _shorten_path(scope["path"])
         attributes = {"http.request.method": method, "url.path": path}
-        with telemetry.open_trace(method, _read_trace_context(scope), attributes) as span:
+        with tracing.open_trace(method, _read_trace_context(scope), attributes) as span:
             began = time.perf_counter()
-            context = RequestContext(telemetry.format_trace_id(span), send, self._words_at(scope["path"]))
+            context = RequestContext(tracing.format_trace_id(span), send, self._words_at(scope["path"]))
             scope["state"] = {**scope.get("state", {}), "context": context}
             with logs.bind_context(trace_id=context.trace_id):
                 await self._pass(scope, receive, context)

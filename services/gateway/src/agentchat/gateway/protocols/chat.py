@@ -27,7 +27,7 @@ from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.client_tools import read_client_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.conversation_labels import check_new_pairs, check_title
-from agentchat.gateway.runs.run_follower import EVENTS, EventStream, wait_for_reply
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream, wait_for_reply
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 from agentchat.gateway.runs.submit_request import StartedRun, submit_request
 

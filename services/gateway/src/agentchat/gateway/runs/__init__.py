@@ -1,1 +1,1 @@
-"""Submit requests (`submit_request`), resume runs, follow them (`followed_runs`), answer (`run_follower`)."""
+"""Submit requests (`submit_request`), resume runs, follow them (`follow_frames`), answer (`event_stream`)."""

@@ -12,7 +12,7 @@ from agentchat.directory.api_keys import Caller
 from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.run_follower import RunFollower
+from agentchat.gateway.runs.event_stream import RunFollower
 from agentchat.gateway.runs.run_request import ViewKind
 from agentchat.runtime.postgres import Pool
 

@@ -29,9 +29,9 @@ from agentchat.gateway.attachments.message_files import MessageFiles
 from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.followed_runs import Stopping
+from agentchat.gateway.runs.event_stream import JoinedRun, RunFollower
+from agentchat.gateway.runs.follow_frames import Stopping
 from agentchat.gateway.runs.request_hash import claim_run, extend_claim, give_up_claim
-from agentchat.gateway.runs.run_follower import JoinedRun, RunFollower
 from agentchat.gateway.runs.run_request import Fork, RunRequest
 from agentchat.gateway.uploads.store_upload import find_room
 from agentchat.runtime import failpoints, logs
@@ -205,7 +205,7 @@ class Submission:
         request, the slot's lease expires.
 
         Crosses to the orchestrator: `orchestrator.inbox.inbox.Inbox.handle`. The run's frames come back
-        to `gateway.runs.followed_runs.FollowedRun.deliver`.
+        to `gateway.runs.follow_frames.FollowedRun.deliver`.
         """
         await self._slot.take(claim.trace_id)
         chat, began = self._chat, time.monotonic()

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from agentchat.contracts import sse_encoder, updates
 from agentchat.contracts.stream_cursors import BEGUN, ENDED, SOURCED, Cursor, compute_digest, shorten_digest
-from agentchat.gateway.runs.progress import TextProgress
+from agentchat.gateway.runs.sent_updates import TextProgress
 
 EXPIRED = updates.Broken("cursor_expired", "The reply was begun again after this cursor.", local=True)
 _NOTHING = Cursor(stage=0, calls=0, length=0, digest=compute_digest(""))

@@ -41,7 +41,7 @@ from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.starting.run_slots import is_fresh
 from agentchat.orchestrator.starting.wait_for_turn import publish_steered, start_in_turn
-from agentchat.runtime import failpoints, logs, telemetry
+from agentchat.runtime import failpoints, logs, tracing
 
 T = TypeVar("T")
 
@@ -61,9 +61,9 @@ class Inbox:
             await self._move_to_dead_letters(delivery, str(error))
             return
         with (
-            telemetry.open_span(
+            tracing.open_span(
                 "process chat.requests",
-                context=telemetry.extract(delivery.headers),
+                context=tracing.extract(delivery.headers),
                 kind=SpanKind.CONSUMER,
                 attributes={"messaging.system": "nats", "messaging.operation.type": "process"},
             ),

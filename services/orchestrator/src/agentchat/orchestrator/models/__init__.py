@@ -2,7 +2,7 @@
 
 In the order of a call: `providers` (the table), then what providers share: `provider_model` sends a call with
 the provider's SDK over `aiohttp_client`, and retries it; `streamed_reply` reads the reply;
-`continue_reply` continues a cut one.
+`continue_reply` continues one that broke off.
 """
 
 from agentchat.orchestrator.models.model_interface import (

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.model_parameters import get_max_tokens
 from agentchat.orchestrator.models import ModelClient, ModelFailure, ModelReply
-from agentchat.orchestrator.output.schema_checks import SchemaChecks
+from agentchat.orchestrator.output.validation_processes import SchemaChecks
 
 _MARKDOWN = "Format your reply in Markdown (CommonMark, with tables where they help)."
 _JSON = (

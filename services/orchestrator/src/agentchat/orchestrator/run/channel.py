@@ -1,6 +1,6 @@
 """Publish a run's frames: numbered, paced, and only while the run's lease is live.
 
-Crosses to the gateway: `gateway.runs.followed_runs.FollowedRun.deliver`. After a takeover, the next worker
+Crosses to the gateway: `gateway.runs.follow_frames.FollowedRun.deliver`. After a takeover, the next worker
 reads the frames in `orchestrator.run.interrupted_text`.
 """
 

@@ -26,7 +26,7 @@ from agentchat.orchestrator.models.continue_reply import Seam, replace_text
 from agentchat.orchestrator.models.model_interface import clean_provider_message
 from agentchat.orchestrator.output.output_spec import OutputSpec, strip_fence
 from agentchat.orchestrator.run.channel import TraceChannel
-from agentchat.runtime import genai_attributes, logs, metrics, telemetry
+from agentchat.runtime import genai_attributes, logs, metrics, tracing
 
 _BEFORE_GOING_ON_SECONDS = 0.25
 _REPAIR = (
@@ -40,7 +40,7 @@ _PAUSED = "The model provider paused its reply and left it unfinished."
 def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
     """Trace one call as `chat <model>`, with its cost and its failure."""
     before, began, outcome = meter.usage, time.perf_counter(), "ok"
-    with telemetry.open_span(
+    with tracing.open_span(
         f"{genai_attributes.CHAT} {call.model}",
         kind=SpanKind.CLIENT,
         attributes={

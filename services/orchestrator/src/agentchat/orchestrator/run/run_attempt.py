@@ -46,7 +46,7 @@ from agentchat.orchestrator.services import WorkerServices
 from agentchat.orchestrator.tools.offered_tools import OfferedTools
 from agentchat.orchestrator.tools.tool_calls import RunToolCalls
 from agentchat.orchestrator.tools.tool_list_cache import ToolsUnavailable
-from agentchat.runtime import failpoints, genai_attributes, logs, metrics, telemetry
+from agentchat.runtime import failpoints, genai_attributes, logs, metrics, tracing
 from agentchat.runtime.postgres import DatabaseUnavailable
 
 
@@ -119,7 +119,7 @@ class RunAttempt:
     async def run(self) -> None:
         """Work until the run has ended or paused in the log. Raises what `run_attempt` does."""
         agent = self._started.agent
-        with telemetry.open_span(
+        with tracing.open_span(
             f"{genai_attributes.INVOKE_AGENT} {agent.name}",
             kind=SpanKind.INTERNAL,
             attributes={

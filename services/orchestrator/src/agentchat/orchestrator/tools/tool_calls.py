@@ -24,7 +24,7 @@ from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call
 from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.run_clock import RunClock, add_seconds
-from agentchat.runtime import failpoints, genai_attributes, telemetry
+from agentchat.runtime import failpoints, genai_attributes, tracing
 from agentchat.runtime.retry_loops import wait_for_event
 
 _LOOK_AGAIN_SECONDS = 5.0
@@ -254,7 +254,7 @@ class RunToolCalls:
     async def _send_request(self, pending: PendingCall) -> None:
         """Queue the request in TOOLS. Handled by `tool_runner.calls.handler.CallHandler.handle`."""
         assert pending.unconfirmed is not None
-        span = pending.span or telemetry.start_span("execute_tool")
+        span = pending.span or tracing.start_span("execute_tool")
         with use_span(span, record_exception=False, set_status_on_exception=False):
             await self._queues.request_tool(pending.unconfirmed)
         pending.unconfirmed = None
@@ -318,7 +318,7 @@ class RunToolCalls:
 
 
 def _start_span(call: Call) -> Span:
-    return telemetry.start_span(
+    return tracing.start_span(
         f"{genai_attributes.EXECUTE_TOOL} {call.name}",
         kind=SpanKind.CLIENT,
         attributes={

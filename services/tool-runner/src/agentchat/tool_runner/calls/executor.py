@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from agentchat.bus.bus import Bus
 from agentchat.contracts import messages, tool_messages
 from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
-from agentchat.runtime import failpoints, genai_attributes, logs, metrics, telemetry
+from agentchat.runtime import failpoints, genai_attributes, logs, metrics, tracing
 from agentchat.runtime.bounded_map import BoundedMap
 from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
 from agentchat.runtime.postgres import DatabaseUnavailable
@@ -341,9 +341,7 @@ def _trace_call(server: ToolServer, request: tool_messages.ToolRequested) -> Ite
         genai_attributes.TOOL_NAME: request.tool,
         genai_attributes.MCP_PROTOCOL_VERSION: server.protocol_version,
     }
-    with telemetry.open_span(
-        f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes
-    ) as span:
+    with tracing.open_span(f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes) as span:
         try:
             yield
         except ToolFailed as failed:

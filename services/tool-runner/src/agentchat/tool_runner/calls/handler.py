@@ -19,7 +19,7 @@ from agentchat.bus.queue_consumer import QueueDelivery
 from agentchat.contracts import messages, subjects, tool_messages, wire
 from agentchat.contracts.files import StoredFile
 from agentchat.files.file_store import FileStore
-from agentchat.runtime import failpoints, genai_attributes, logs, metrics, telemetry
+from agentchat.runtime import failpoints, genai_attributes, logs, metrics, tracing
 from agentchat.runtime.retry_loops import retry
 from agentchat.tool_runner.calls.call_output import render_error, render_result
 from agentchat.tool_runner.calls.executor import (
@@ -71,9 +71,9 @@ class CallHandler:
         }
         with (
             logs.bind_context(trace_id=request.trace_id, account_id=request.account_id),
-            telemetry.open_span(
+            tracing.open_span(
                 f"execute_tool {request.tool}",
-                context=telemetry.extract(delivery.headers),
+                context=tracing.extract(delivery.headers),
                 attributes=attributes,
             ),
         ):

@@ -38,9 +38,9 @@ from agentchat.gateway.protocols.client_history import (
 )
 from agentchat.gateway.protocols.client_tools import encode_output, read_declared_tools
 from agentchat.gateway.protocols.run_options import NESTED, choose_parameters, read_options
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_paused_run import submit_or_resume
 from agentchat.gateway.runs.return_results import check_no_run_waits
-from agentchat.gateway.runs.run_follower import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
 
 _NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})

@@ -33,9 +33,9 @@ from agentchat.gateway.protocols.client_history import (
 )
 from agentchat.gateway.protocols.client_tools import read_declared_tools
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.resume_paused_run import submit_or_resume
 from agentchat.gateway.runs.return_results import check_no_run_waits
-from agentchat.gateway.runs.run_follower import EVENTS, EventStream
 from agentchat.gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, build_verdict
 
 Inputs = dict[str, dict[str, Any]]

@@ -13,8 +13,8 @@ from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import add_stream_headers
 from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from agentchat.gateway.protocols.client_history import check_name
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream
 from agentchat.gateway.runs.owned_run import find_owned_run, follow_stored_run
-from agentchat.gateway.runs.run_follower import EVENTS, EventStream
 
 ChatId = Annotated[str, PathParameter(description="The `id` that the chat was sent with.")]
 

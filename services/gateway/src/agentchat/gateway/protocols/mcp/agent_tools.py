@@ -30,8 +30,8 @@ from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, JsonRequest
 from agentchat.gateway.protocols.chat import build_run_request
 from agentchat.gateway.protocols.mcp.mcp_route import REQUEST
+from agentchat.gateway.runs.event_stream import RunFollower, build_run_refusal
 from agentchat.gateway.runs.resume_paused_run import resume_run
-from agentchat.gateway.runs.run_follower import RunFollower, build_run_refusal
 from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, build_verdict
 from agentchat.gateway.runs.submit_request import StartedRun, submit_request
 from agentchat.runtime.postgres import DatabaseUnavailable

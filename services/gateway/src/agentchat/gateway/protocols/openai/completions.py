@@ -41,9 +41,9 @@ from agentchat.gateway.protocols.openai.structured_output import (
 )
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.conversation_labels import check_new_pairs
+from agentchat.gateway.runs.event_stream import EventStream, wait_for_reply
 from agentchat.gateway.runs.resume_paused_run import submit_or_resume
 from agentchat.gateway.runs.return_results import check_no_run_waits
-from agentchat.gateway.runs.run_follower import EventStream, wait_for_reply
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 
 ConversationKey = Annotated[

@@ -52,8 +52,8 @@ from agentchat.gateway.protocols.openai.structured_output import (
 from agentchat.gateway.protocols.run_options import choose_parameters, read_options
 from agentchat.gateway.runs.after_pause import PausePoint
 from agentchat.gateway.runs.conversation_labels import check_new_pairs
+from agentchat.gateway.runs.event_stream import EventStream, build_run_refusal, wait_for_end
 from agentchat.gateway.runs.resume_paused_run import submit_or_resume
-from agentchat.gateway.runs.run_follower import EventStream, build_run_refusal, wait_for_end
 from agentchat.gateway.runs.run_request import RunRequest, ViewKind
 
 

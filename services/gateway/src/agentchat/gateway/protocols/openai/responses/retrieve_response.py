@@ -19,8 +19,8 @@ from agentchat.gateway.http.problems import Refusal, build_field_refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.protocols.openai.responses import previous_response, response_output, response_types
 from agentchat.gateway.runs.after_pause import AfterPause, cut_at_client_pause
+from agentchat.gateway.runs.event_stream import STREAM_HEADERS, EventStream
 from agentchat.gateway.runs.owned_run import follow_stored_run
-from agentchat.gateway.runs.run_follower import STREAM_HEADERS, EventStream
 from agentchat.runtime.postgres import Pool
 
 ResponseId = Annotated[str, PathParameter(description="The response's id.")]

@@ -24,9 +24,9 @@ from agentchat.contracts.updates import (
 from agentchat.gateway.http.problems import ClientDisconnected, Refusal
 from agentchat.gateway.http.request_context import JsonRequest
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.progress import Phase
+from agentchat.gateway.runs.frames_to_updates import View
+from agentchat.gateway.runs.sent_updates import Phase
 from agentchat.gateway.runs.updates_after_cursor import ReadPosition
-from agentchat.gateway.runs.view import View
 from agentchat.runtime import failpoints
 
 EVENTS = {

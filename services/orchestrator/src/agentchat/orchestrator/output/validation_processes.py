@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.orchestrator.output.schema_process import CPU_SECONDS, CheckRequest, CheckResult
+from agentchat.orchestrator.output.json_validation import CPU_SECONDS, CheckRequest, CheckResult
 from agentchat.runtime import logs
 from agentchat.runtime.cpu_budget import CpuBudget
 from agentchat.runtime.fair_slots import FairSlots
@@ -20,7 +20,7 @@ _PROCESSES = 4
 _CPU_SHARE = 0.5
 _CPU_BURST_SECONDS = 5.0
 _PATIENCE_SECONDS = 30.0
-_MODULE = "agentchat.orchestrator.output.schema_process"
+_MODULE = "agentchat.orchestrator.output.json_validation"
 _TOO_SLOW = "it could not be checked in time, as the schema takes too long"
 _LATE = "it could not be checked in time"
 _UNCHECKED = "it could not be checked"

@@ -15,7 +15,7 @@ from agentchat.conversations.erasures import list_unerased_conversations
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.projections.conversations_table import is_behind
 from agentchat.conversations.queries.user_summaries import list_conversations_of_user
-from agentchat.conversations.user_deletions import (
+from agentchat.conversations.user_deletion_requests import (
     UserDeletion,
     finish_user_deletion,
     list_feedback_of_user,
@@ -64,7 +64,7 @@ class DeletionStep:
 
     def __init__(self, bus: Bus, log: Log, pool: Pool, objects: ObjectStore) -> None:
         self._bus, self._log, self._pool, self._objects = bus, log, pool, objects
-        self._logger = get_logger("agentchat.projector.deletion_step")
+        self._logger = get_logger("agentchat.projector.delete_users_and_accounts")
 
     async def step(self) -> bool:
         """Advance each deletion; return True if more can be done at once.

@@ -30,8 +30,8 @@ from agentchat.contracts.values import FinishedCall
 from agentchat.conversations.aggregate import approval_rules
 from agentchat.conversations.aggregate.canonical_stream import list_returned_calls, replay_updates
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.gateway.runs.progress import FramePosition, Phase, SentUpdates
 from agentchat.gateway.runs.run_request import STREAM, ViewKind
+from agentchat.gateway.runs.sent_updates import FramePosition, Phase, SentUpdates
 
 _HELD_FRAMES = 20_000
 _GONE = Broken("conversation_not_found", "No such conversation.")

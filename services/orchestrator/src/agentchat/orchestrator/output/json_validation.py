@@ -1,6 +1,6 @@
-"""Validate JSON against schemas: `python -m agentchat.orchestrator.output.schema_process`.
+"""Validate JSON against schemas: `python -m agentchat.orchestrator.output.json_validation`.
 
-This is a process with limits, run by `schema_checks`, because a schema is untrusted: its patterns and
+This is a process with limits, run by `validation_processes`, because a schema is untrusted: its patterns and
 references can take for ever.
 """
 
@@ -40,7 +40,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    """Answer the requests of `schema_checks`."""
+    """Answer the requests of `validation_processes`."""
     limit_resources(MEMORY_BYTES)
     check_json(CheckRequest({}, "0"))  # imports the validator before the first request
     serve_requests(_answer)

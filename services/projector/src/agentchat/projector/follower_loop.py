@@ -41,7 +41,7 @@ class LogFollower:
         self._poll_seconds = self._pause = poll_seconds
         self._appended = asyncio.Event()
         self._at_end = time.monotonic()
-        self._logger = get_logger("agentchat.projector.log_follower").bind(follower=name)
+        self._logger = get_logger("agentchat.projector.follower_loop").bind(follower=name)
 
     def wake(self) -> None:
         """Begin the next step now."""

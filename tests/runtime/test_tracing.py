@@ -11,7 +11,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from agentchat.runtime import genai_attributes, telemetry
+from agentchat.runtime import genai_attributes, tracing
 
 REMOTE = {"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 
@@ -19,17 +19,17 @@ REMOTE = {"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0
 @pytest.fixture
 def exporter() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    telemetry.configure("gateway", None, exporter=exporter)
+    tracing.configure("gateway", None, exporter=exporter)
     yield exporter
-    telemetry.shut_down()
+    tracing.shut_down()
 
 
 def test_without_an_endpoint_ids_are_valid_and_travel() -> None:
-    with telemetry.open_span("work"):
-        headers = telemetry.inject({})
-        here = telemetry.get_trace_id()
-    with telemetry.open_span("taken", context=telemetry.extract(headers)):
-        there = telemetry.get_trace_id()
+    with tracing.open_span("work"):
+        headers = tracing.inject({})
+        here = tracing.get_trace_id()
+    with tracing.open_span("taken", context=tracing.extract(headers)):
+        there = tracing.get_trace_id()
     assert len(here) == 32
     assert int(here, 16) != 0
     assert there == here
@@ -39,8 +39,8 @@ def test_without_an_endpoint_ids_are_valid_and_travel() -> None:
 def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exporter: InMemorySpanExporter) -> None:
     with (
         contextlib.suppress(ValueError),
-        telemetry.open_trace("outer"),
-        telemetry.open_span("inner"),
+        tracing.open_trace("outer"),
+        tracing.open_span("inner"),
     ):
         raise ValueError("hunter2")
     spans = exporter.get_finished_spans()
@@ -52,7 +52,7 @@ def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exporter: InMe
 
 
 def test_what_a_span_was_told_of_its_failure_stays(exporter: InMemorySpanExporter) -> None:
-    with contextlib.suppress(ValueError), telemetry.open_span("work") as span:
+    with contextlib.suppress(ValueError), tracing.open_span("work") as span:
         span.set_attribute(genai_attributes.ERROR_TYPE, "timeout")
         span.set_status(trace.Status(trace.StatusCode.ERROR, "provider_timeout"))
         raise ValueError("no")
@@ -64,8 +64,8 @@ def test_what_a_span_was_told_of_its_failure_stays(exporter: InMemorySpanExporte
 def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exporter: InMemorySpanExporter) -> None:
     ids = []
     for _ in range(2):
-        with telemetry.open_trace("POST /v1/chat", REMOTE):
-            ids.append(telemetry.get_trace_id())
+        with tracing.open_trace("POST /v1/chat", REMOTE):
+            ids.append(tracing.get_trace_id())
     assert len({*ids, "0af7651916cd43dd8448eb211c80319c"}) == 3
     span, _ = exporter.get_finished_spans()
     assert span.parent is None
@@ -73,9 +73,9 @@ def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exporter: InMemor
 
 
 def test_spans_are_exported_with_service_name_and_attributes(exporter: InMemorySpanExporter) -> None:
-    with telemetry.open_span("chat", attributes={genai_attributes.OPERATION_NAME: genai_attributes.CHAT}):
-        headers = telemetry.inject({})
-    with telemetry.open_span("run", context=telemetry.extract(headers)):
+    with tracing.open_span("chat", attributes={genai_attributes.OPERATION_NAME: genai_attributes.CHAT}):
+        headers = tracing.inject({})
+    with tracing.open_span("run", context=tracing.extract(headers)):
         pass
     chat, run = exporter.get_finished_spans()
     assert chat.resource.attributes["service.name"] == "gateway"
@@ -89,18 +89,18 @@ def test_spans_are_exported_with_service_name_and_attributes(exporter: InMemoryS
 
 @pytest.mark.parametrize("headers", [None, {}, {"traceparent": "nonsense"}, {"traceparent": "00-0-0-00"}])
 def test_headers_without_a_context_begin_a_new_trace(headers: dict[str, str] | None) -> None:
-    with telemetry.open_span("work", context=telemetry.extract(headers)) as span:
+    with tracing.open_span("work", context=tracing.extract(headers)) as span:
         assert span.get_span_context().is_valid
 
 
 def test_outside_every_span_the_trace_id_is_zeros() -> None:
-    assert telemetry.get_trace_id() == "0" * 32
+    assert tracing.get_trace_id() == "0" * 32
 
 
 def test_no_exporter_is_loaded_without_an_endpoint() -> None:
     program = (
         "import sys\n"
-        "from agentchat.runtime import telemetry\n"
+        "from agentchat.runtime import tracing\n"
         "telemetry.configure('x', None)\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'requests'))])\n"
     )
@@ -126,10 +126,10 @@ def test_spans_are_sent_by_otlp_where_an_endpoint_is_set() -> None:
     with HTTPServer(("127.0.0.1", 0), Collector) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        telemetry.configure("gateway", f"http://127.0.0.1:{server.server_port}/")
-        with telemetry.open_span("a-span-of-note"):
+        tracing.configure("gateway", f"http://127.0.0.1:{server.server_port}/")
+        with tracing.open_span("a-span-of-note"):
             pass
-        telemetry.shut_down()
+        tracing.shut_down()
         server.shutdown()
         thread.join()
     (path, body), *_ = Collector.received

@@ -21,12 +21,12 @@ from agentchat.contracts.updates import Broken, TextUpdate, Update
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.runs.after_pause import AfterPause
-from agentchat.gateway.runs.progress import CallOrder, Phase
-from agentchat.gateway.runs.run_follower import RunFollower, UpdateQueue
-from agentchat.gateway.runs.run_reader import RunReader, ShowsReasoning, hide_reasoning
+from agentchat.gateway.runs.event_stream import RunFollower, UpdateQueue
+from agentchat.gateway.runs.frames_to_updates import View
+from agentchat.gateway.runs.run_from_log import RunReader, ShowsReasoning, hide_reasoning
 from agentchat.gateway.runs.run_request import ViewKind
+from agentchat.gateway.runs.sent_updates import CallOrder, Phase
 from agentchat.gateway.runs.updates_after_cursor import ReadPosition, UpdateHistory
-from agentchat.gateway.runs.view import View
 from agentchat.runtime import logs, metrics
 from agentchat.runtime.postgres import DatabaseUnavailable
 

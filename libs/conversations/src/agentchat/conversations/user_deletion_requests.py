@@ -1,8 +1,9 @@
 """Record which end users an account wants deleted, until the projector has erased all that they had.
 
-The conversations that are not erased are the remaining work (`projector.deletion_step`). At the end the
-user's name goes from the ledger of runs, whose tokens stay counted for the account, and the feedback given on
-the user's behalf goes from others' conversations: the log keeps that there was some, without name and words.
+The conversations that are not erased are the remaining work (`projector.delete_users_and_accounts`). At the
+end the user's name goes from the ledger of runs, whose tokens stay counted for the account, and the feedback
+given on the user's behalf goes from others' conversations: the log keeps that there was some, without name
+and words.
 """
 
 from collections.abc import Sequence
