@@ -101,7 +101,7 @@ def test_no_exporter_is_loaded_without_an_endpoint() -> None:
     program = (
         "import sys\n"
         "from agentchat.runtime import tracing\n"
-        "telemetry.configure('x', None)\n"
+        "tracing.configure('x', None)\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'requests'))])\n"
     )
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
