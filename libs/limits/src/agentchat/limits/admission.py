@@ -73,7 +73,7 @@ def get_read_rate(limits: PlanLimits) -> Rate | None:
 def get_write_rate(limits: PlanLimits) -> Rate | None:
     """Return the rate of writes to conversations without a run; None if the plan has no rate.
 
-    As often as the plan lets the account chat, 60 a minute at least; a tenth of it and 20 at least at once.
+    It is the plan's rate of chats, 60 a minute at least; a tenth of it, and 20 at least, may come at once.
     """
     if limits.requests_per_minute is None:
         return None

@@ -79,7 +79,7 @@ def run_with_pool(
 ) -> T:
     """Run `work` with the database's address and a pool; return its result. Raises StackError.
 
-    `stopped` is the message after Ctrl-C. What `reads_views_only` may run as an analyst, and on a standby.
+    `stopped` is the message after Ctrl-C. With `reads_views_only` an analyst may run it, and on a standby.
     """
 
     async def run() -> T:

@@ -111,7 +111,7 @@ class BatchedStatement(Generic[A, R]):
             postgres.acquire_connection(self._pool, seconds=end - asyncio.get_running_loop().time()) as taken,
             taken.transaction(),
         ):
-            # So it does not wait on in the server when its caller has given up.
+            # The statement must not wait on in the server when its caller has given up.
             await taken.execute(_SHORT_LOCAL_LOCKS)
             return self._form.results([asked], await self._execute(taken, [asked], prepare=False))[0]
 

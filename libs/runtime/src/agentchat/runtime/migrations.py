@@ -57,7 +57,7 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
     if len(done) > len(steps):
         raise MigrationError(f"{component} is at version {len(done)}, newer than this program's {len(steps)}")
     for version in range(len(done) + 1, len(steps) + 1):
-        # As bytes a step may contain percent signs and several statements.
+        # Bytes, so that a step may contain percent signs and several statements.
         await conn.execute(steps[version - 1].encode())
         await conn.execute(
             "INSERT INTO schema_migrations (component, version, digest) VALUES (%s, %s, %s)",

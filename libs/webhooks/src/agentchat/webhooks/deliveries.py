@@ -40,10 +40,10 @@ async def list_deliveries(
     before: str | None,
     limit: int,
 ) -> tuple[list[Delivery], str | None]:
-    """List up to `limit` deliveries, the newest first.
+    """List up to `limit` deliveries, the newest first, and the id of the last one if there are more.
 
-    And the id of the last one if there are more. `before` is such an id: places count the deliveries of all
-    accounts. Those before a delivery that was deleted as too old are gone too. Raises NotFound,
+    `before` is such an id: places count the deliveries of all accounts. Deliveries before one that was
+    deleted as too old are gone too. Raises NotFound,
     DatabaseUnavailable.
     """
     async with acquire_connection(pool) as conn:

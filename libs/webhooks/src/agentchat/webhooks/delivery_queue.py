@@ -22,7 +22,7 @@ MAX_ATTEMPTS_KEPT = 20
 KEPT_DAYS = 31
 """A finished delivery, or one whose endpoint is disabled, is deleted after this time.
 
-Not within a month, in which `budget_notices` would queue it again.
+It is longer than a month, in which `budget_notices` would queue it again.
 """
 
 _SECONDS = 10.0

@@ -127,7 +127,7 @@ class Register:
 
     @property
     def slots_used(self) -> int:
-        """Count the requests in a slot of the queue. Those that have waited in line hold none."""
+        """Count the requests in a slot of the queue. A request that has waited in line holds none."""
         return sum(not stage.delivery.slot_freed for stage in self)
 
     def enter(self, stage: S) -> S:

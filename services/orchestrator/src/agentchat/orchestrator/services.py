@@ -35,7 +35,7 @@ from agentchat.runtime.postgres import Pool
 class Timings:
     """Timings in seconds; tests use shorter ones.
 
-    Those that other processes rely on are in `contracts.timings`.
+    `contracts.timings` has the timings that other processes rely on.
     """
 
     leases: LeaseTimings = field(default_factory=LeaseTimings)

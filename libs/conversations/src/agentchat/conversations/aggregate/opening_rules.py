@@ -37,7 +37,7 @@ class SupersedeRun(msgspec.Struct, frozen=True):
 
 
 class ResumeRun(msgspec.Struct, frozen=True):
-    """Append these events to start the run's next attempt. Only for the holder of its lease."""
+    """Append these events to start the run's next attempt, if this worker holds its lease."""
 
     events: tuple[events.Event, ...]
 

@@ -99,7 +99,7 @@ async def _read_position(pool: Pool, query: str, parameters: list[object]) -> in
 
 _LAST = "SELECT position FROM projection_positions WHERE name = %s"
 
-# By the index of times, which the planner would not use for only the minimum.
+# The CTE makes the planner use the index of times, which it would not for the minimum alone.
 _KEPT_FROM = """
 WITH kept AS MATERIALIZED (
     SELECT notification_id FROM conversation_events

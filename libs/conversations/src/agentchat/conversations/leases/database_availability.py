@@ -43,7 +43,10 @@ async def keep_recording_availability(pool: Pool, readiness: ReadinessFlag | Non
 
 
 def build_steady_condition(seconds: float) -> sql.Composed:
-    """Return SQL that is true if Postgres was available without a break for `seconds`."""
+    """Return SQL that is true if Postgres was available without a break for `seconds`.
+
+    `append_events` has the same condition.
+    """
     return _STEADY.format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
 
 

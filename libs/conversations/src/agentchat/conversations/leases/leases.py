@@ -161,8 +161,8 @@ class Leases:
     def plan_release(self, trace_id: str, lease: Lease) -> LeaseChange | None:
         """Return the lease change for an append that releases the lease.
 
-        Returns None if `release` has to, or nobody. Call `confirm_release` afterwards. Until then it is
-        renewed, and not taken for lost if there is nothing to renew.
+        Returns None if `release` has to do it, or nobody. Call `confirm_release` afterwards. Until then the
+        lease is renewed, and not taken for lost if there is nothing to renew.
         """
         if not self.is_holding(trace_id, lease) or not lease.is_live:
             return None

@@ -101,10 +101,7 @@ class WaitingLine:
             await conn.execute(_GO_BEFORE, [trace_id, conversation_id, self._worker, LEASE_SECONDS])
 
     async def is_first(self, conversation_id: str, trace_id: str) -> bool:
-        """Return True if nobody waits before this trace.
-
-        For one without a place, if nobody waits at all.
-        """
+        """Return True if nobody waits before this trace, or nobody at all if it has no place in line."""
         return await self._find_first([trace_id], [conversation_id]) == [trace_id]
 
     async def wait_until_first(self, trace_id: str, seconds: float) -> bool:

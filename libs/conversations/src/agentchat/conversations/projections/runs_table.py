@@ -344,7 +344,7 @@ _UPSERT = insert(
     + """),
        ended_at = coalesce(kept.ended_at, excluded.ended_at)""",
     computed={
-        # Of a run's first event, so that the conversation's is parsed once a run.
+        # Set by a run's first event, so that the conversation's first event is parsed once a run.
         "user_id": "CASE WHEN new.requested_at IS NOT NULL THEN ("
         "SELECT event_field(state, 'user_id') FROM conversation_events"
         " WHERE originator_id = new.conversation_id AND originator_version = 1) END",

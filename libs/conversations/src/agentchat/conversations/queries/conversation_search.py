@@ -99,8 +99,8 @@ async def find_conversations(
 ) -> RowPage[ConversationSearchResult]:
     """Find up to `limit` conversations in the order of the search, without erased ones.
 
-    `before` is the place of the last one of the page before; with `after` those that are newer than that id.
-    Those that have words are always counted, others if it `counts`.
+    `before` is the place of the last one of the page before; `after` is an id: only newer ones are found.
+    Conversations found by words are always counted, others if it `counts`.
     Raises ValueError for a text that is no search or no place, DatabaseUnavailable.
     """
     text = (wanted.text or "").strip()

@@ -267,10 +267,7 @@ _STOPPED: dict[str, BarState] = {"running": "running", "failed": "failed", "canc
 
 
 def _list_open_bars(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
-    """Yield the bars of the current activity.
-
-    For a run that ended without a reply, of its last one.
-    """
+    """Yield the bars of the current activity; of the last one for a run that ended without a reply."""
     worked = [each for each in moments if not isinstance(each.event, _NO_WORK)]
     if not worked or run.state == "completed":
         return

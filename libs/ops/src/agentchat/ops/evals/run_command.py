@@ -82,7 +82,7 @@ def run(
 ) -> None:
     """Answer the cases again, and judge the replies.
 
-    By the suite's agent, or by another version, prompt or model of it. Tools return their recorded results;
+    The suite's agent answers, or another version, prompt or model of it. Tools return their recorded results;
     a call that was never recorded stops the case. Answers are kept in the suite's folder .eval-cache: a run
     that was stopped continues where it was. Nothing is stored in the service, published or counted against
     any limit.

@@ -63,7 +63,7 @@ class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallMeta(msgspec.Struct, frozen=True):
-    """The `_meta` of a tool's call. Where a tool-runner calls an agent for another one, it has all."""
+    """The `_meta` of a tool's call. It is complete if a tool-runner calls an agent for another agent."""
 
     user_id: str | None = msgspec.field(default=None, name="agentchat/user_id")
     context: dict[str, Any] | None = msgspec.field(default=None, name="agentchat/context")

@@ -50,7 +50,7 @@ async def follow_chat(
 ) -> EventStream:
     """Stream the run's events, each with an `id:`, from the beginning or after the given id.
 
-    For a run of either chat endpoint, at any gateway: as the events come, or later for as long as the
+    Works at any gateway, for runs of both chat endpoints: as the events come, or later for as long as the
     conversation exists. An id means the same at all gateways and in all forms. Events that a gateway sends
     about itself (`server_shutdown`) have none. 404 for a run that is unknown, erased, or another account's;
     410 for an id of another run.

@@ -24,7 +24,7 @@ ANSWER = "aiohttp"
 _SENT_AT_ONCE = 1024 * 1024
 _DESTINATIONS = 256
 _READ = ("retry-after-ms", "retry-after", "date", "request-id", "x-request-id")
-"""Headers of an answer that are passed on. By others httpx would expand a body, decode it by any codec of
+"""Headers of an answer that are passed on. Others would make httpx expand a body, decode it by any codec of
 Python's, or keep a cookie.
 """
 

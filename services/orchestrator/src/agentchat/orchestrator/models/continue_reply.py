@@ -55,8 +55,8 @@ def replace_text(blocks: tuple[Block, ...], emitted: str) -> tuple[Block, ...]:
 class Seam:
     """The seam between text that was sent and its continuation: removes what the model repeats.
 
-    That is the white space at the end of the sent text, or all of the sent text if the model starts over.
-    Text is held back until that is clear.
+    The model repeats the white space at the end of the sent text, or all of that text if it starts over. Text
+    is held back until that is clear.
     """
 
     def __init__(self, sent: str) -> None:

@@ -50,7 +50,7 @@ Content = tuple[dict[str, Any], str]
 class ReplySink:
     """A sink that remembers whether text was sent, and whether `on_text` is still running.
 
-    Of several tries, only the first that has any reasoning sends it.
+    If there are several tries, only the first one that has reasoning sends it.
     """
 
     def __init__(self, on_text: OnText | None, on_reasoning: OnText | None) -> None:

@@ -135,7 +135,7 @@ def _name_model(number: int) -> str:
 def leave_out_thinking(agent: AgentConfig, run: Run) -> AgentConfig:
     """Return the agent without thinking if its model would require its own before calls of another one.
 
-    That is a Claude model with `budget_tokens` (platform.claude.com, extended thinking with tool use).
+    Claude models with `budget_tokens` require it (platform.claude.com, extended thinking with tool use).
     """
     thinking = agent.parameters.get("thinking")
     is_foreign = any(each.model not in (None, agent.model) for each in run.replies)

@@ -10,9 +10,9 @@ from agentchat.contracts.values import ApprovalNeeded
 from agentchat.gateway.http.problems import FormattedRefusal, Refusal, RequestIds
 from agentchat.gateway.protocols.openai.completion_types import ErrorObject, OpenAIError
 
-# Of the codes whose statuses the SDKs try again: those that another try may change. Of the others some end a
-# run whose model calls were paid for, and which the orchestrator tried again if that helps
-# (`provider_error`, `output_invalid`); the rest wait for something that no retry brings.
+# The SDKs try again by status. For these codes another try may help. Other codes with such a status end a run
+# whose model calls were paid for, and which the orchestrator tried again if that helps (`provider_error`,
+# `output_invalid`), or wait for something that no retry brings.
 RETRYABLE = frozenset(
     {
         *("conversation_busy", "rate_limited", "user_rate_limited", "overloaded"),
@@ -31,7 +31,7 @@ _CODES = {
     "user_quota_exceeded": "insufficient_quota",
     "user_rate_limited": "rate_limit_exceeded",
 }
-# Where the table's own advice is of our API: its headers, fields and ways.
+# Replaces advice of the table that names headers, fields and ways of our own API.
 _ADVICE = {
     "missing_api_key": "Send the account's key as Authorization: Bearer.",
     "agent_not_found": "Use an agent's id or its unique name: see GET /openai/v1/models.",
