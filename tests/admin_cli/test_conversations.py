@@ -96,6 +96,7 @@ def test_pages_follow_each_other(cli: Cli, imports: dict[str, Imported]) -> None
         ("since=soon", "since: must be a time in ISO 8601"),
         ("tag=customer", "tag: must be KEY=VALUE"),
         ("query=-refund", "query: has no word to look for"),
+        ("query=label:late", "query: has label:, which is not one of from:, user: and metadata:"),
     ],
 )
 def test_a_wrong_filter_is_named(cli: Cli, argument: str, reason: str) -> None:

@@ -42,6 +42,12 @@ async def test_a_wrong_filter_is_named(storage: Storage, browser: Browser, query
     assert f"{query.partition('=')[0]}: must be" in extract_text(response.text)
 
 
+async def test_an_unknown_field_of_a_search_is_named(storage: Storage, browser: Browser) -> None:
+    response = await browser.get("/conversations?q=label:late")
+    assert response.status_code == 400
+    assert "has label:, which is not one of from:, user: and metadata:" in extract_text(response.text)
+
+
 async def test_a_tag_is_a_filter(storage: Storage, browser: Browser) -> None:
     tagged = events.ConversationDescribed(trace_id=trace("x"), at=AT, metadata={"customer": "C-77 & Co"})
     found = await storage.add(*turn("a", "Hello", "Hi"), tagged)

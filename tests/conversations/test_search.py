@@ -141,6 +141,9 @@ class TestWords:
             ("100%_nothing", ""),
             ("'; DROP TABLE search --", ""),
             ("\\ ' :* & refund | ! <->", "eg"),
+            ("says: refund", "e"),
+            ('"says:ärger"', "e"),
+            ("https://nowhere.example 12:30 std::nothing", ""),
         ],
     )
     async def test_queries_find(self, corpus: tuple[Storage, dict[str, str]], text: str, found: str) -> None:
@@ -158,6 +161,9 @@ class TestWords:
             ("from:user", "no word"),
             ("from:nobody refund", "from:nobody"),
             ("metadata:customer refund", "KEY=VALUE"),
+            ("label:too_slow", "has label:, which is not one of from:, user: and metadata:"),
+            ("refund -from:user", "has -from:"),
+            ('refund Title:"lost parcel"', "has Title:.*put them in quotes"),
             ("\0", "no word"),
             ("refund " * 1_400, "more than 20"),
         ],

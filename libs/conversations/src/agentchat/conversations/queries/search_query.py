@@ -18,7 +18,8 @@ MAX_SNIPPET = 240
 
 _BEFORE = 60
 MAX_TERMS = 20
-_TERM = re.compile(r'(?:(from|user|metadata):|(-))?(?:"([^"]*)"?|([^\s"]+))')
+_TERM = re.compile(r'(?:(from|user|metadata):|(-?[A-Za-z_]+:)(?=[\w"])|(-))?(?:"([^"]*)"?|([^\s"]+))')
+"""A field that is known, one that is not, or a dash; then a phrase or a word, such as `https://a.example`."""
 
 Stems = Mapping[str, Sequence[str]]
 """The stems of words in the languages of `search`."""
@@ -113,7 +114,12 @@ def parse_search(text: str) -> WordQuery:
     origins: list[Origin] = []
     user_id, metadata = None, {}
     for match in _TERM.finditer(text.replace("\0", " ")):
-        field, dash, quoted, word = match.groups()
+        field, unknown_field, dash, quoted, word = match.groups()
+        if unknown_field:
+            raise ValueError(
+                f"has {unknown_field[:20]}, which is not one of from:, user: and metadata:; "
+                "to search for these words, put them in quotes"
+            )
         value = word if quoted is None else quoted
         match field:
             case "from":
