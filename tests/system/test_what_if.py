@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ async def test_another_model_is_compared_in_a_table(
     code, out, err = told
     assert code == 1, out + err
     assert "1 run of 1 conversation by version 1: 1 differed (0 in tools, 1 in the answer)" in out
+    assert re.search(r"; time [1-9][\d.]* m?s → [1-9][\d.]* m?s;", out), "as digits that say something"
     assert "+++ replayed" in out
     assert "EUR" in out
     assert "nothing was stored, published or counted against limits" in err

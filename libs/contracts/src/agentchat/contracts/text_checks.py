@@ -107,3 +107,18 @@ def clean_json(value: Any) -> Any:
 def format_count(number: int, noun: str) -> str:
     """Format a number with its noun: `1 run`, `1,200 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format seconds as `85 ms`, `4.1 s`, `2 m 05 s`, `2 h 10 m` or `3 d 4 h`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02} m"
+    return f"{hours // 24} d {hours % 24} h"

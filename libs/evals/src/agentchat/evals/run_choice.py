@@ -97,7 +97,7 @@ def estimate(chosen: Iterable[ChosenRun], prices: Prices, model: str | None, at_
         runs, tokens, seconds = runs + 1, tokens + each.usage.total, seconds + each.seconds
         cost = compute_recorded_cost(each.model_calls, prices, model)
         total = None if total is None or cost is None else total + cost
-    seconds = round(seconds / max(1, min(at_once, runs)), 1)
+    seconds = round(seconds / max(1, min(at_once, runs)), 3)
     return Estimate(runs=runs, tokens=tokens, cost=total, seconds=seconds)
 
 

@@ -134,7 +134,7 @@ def run(
         printing.print_json({**spent, "cached": session.cached, "results": str(path), "verdict": decided})
     else:
         print_verdict(decided)
-    cost = f", {session.money:.4f} {table.currency}".rstrip() if session.money else ""
+    cost = f", {session.money:.6f} {table.currency}".rstrip() if session.money else ""
     kept = f"; {format_count(session.cached, 'answer')} from the cache" if session.cached else ""
     printing.print_note(f"{format_count(session.tokens, 'token')}{cost}{kept}; {path}")
     if decided.exit_code:

@@ -14,7 +14,7 @@ from agentchat.administration import Admin, admin_agents
 from agentchat.administration.admin import translate_errors
 from agentchat.administration.admin_values import Agent
 from agentchat.contracts.admin_errors import Invalid, NotFound
-from agentchat.contracts.text_checks import format_count
+from agentchat.contracts.text_checks import format_count, format_duration
 from agentchat.conversations.event_store.event_log import Log
 from agentchat.conversations.queries.sample_conversations import RunSelection
 from agentchat.evals.compared_run import ComparedRun, Summary, summarize
@@ -206,7 +206,7 @@ def _print_table(
     agent: Agent, summary: Summary, done: Sequence[ComparedRun], prices: Prices, *, diff: bool
 ) -> None:
     """Print recorded and replayed figures of each run as a table, what differs, and a summary."""
-    headings = ["TRACE ID", "TOOLS", "ANSWER", "MISSED", "TOKENS", "COST", "SECONDS", "MESSAGE"]
+    headings = ["TRACE ID", "TOOLS", "ANSWER", "MISSED", "TOKENS", "COST", "TIME", "MESSAGE"]
     printing.print_table(headings, [_build_row(each) for each in done])
     for each in done:
         _print_details(each, diff=diff)
@@ -224,7 +224,7 @@ def _build_row(run: ComparedRun) -> list[object]:
         len(run.missed) + run.sources_missed or None,
         _format_change(f"{before.tokens:,}", f"{after.tokens:,}"),
         _format_change(_format_cost(before.cost), _format_cost(after.cost)),
-        _format_change(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
+        _format_change(format_duration(before.seconds), format_duration(after.seconds)),
         run.message[:_MESSAGE_CHARACTERS],
     ]
 
@@ -275,7 +275,7 @@ def _summarize(agent: Agent, summary: Summary, currency: str) -> str:
         f"({summary.other_tools:,} in tools, {summary.other_answer:,} in the answer), "
         f"{format_count(summary.missed, 'call')} missed, {summary.failed:,} failed",
         f"tokens {before.tokens:,} → {after.tokens:,}",
-        f"seconds {before.seconds:,.1f} → {after.seconds:,.1f}",
+        f"time {format_duration(before.seconds)} → {format_duration(after.seconds)}",
     ]
     if before.cost is not None or after.cost is not None:
         parts.append(f"cost {_format_cost(before.cost)} → {_format_cost(after.cost)} {currency}".rstrip())

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agentchat.contracts.text_checks import format_count
+from agentchat.contracts.text_checks import format_count, format_duration
 from agentchat.ops import printing
 from agentchat.ops.admin.options import AsJson
 from agentchat.ops.connections import run_with_pool
@@ -126,7 +126,7 @@ def _format_block(block: Mapping[str, Any]) -> str:
 def _format_rounds(found: Provenance) -> Iterator[Line]:
     before: tuple[str | None, str | None] | None = None
     for each in found.rounds:
-        timing = f"{each.at}, {each.seconds:.1f} s, shown {format_count(each.messages, 'message')}"
+        timing = f"{each.at}, {format_duration(each.seconds)}, shown {format_count(each.messages, 'message')}"
         yield _build_field(
             f"round {each.number}", f"{timing}: {each.stop_reason}, {format_tokens(each.usage)}"
         )

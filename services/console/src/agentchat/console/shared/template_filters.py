@@ -10,7 +10,7 @@ import msgspec
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from agentchat.contracts.text_checks import format_count
+from agentchat.contracts.text_checks import format_count, format_duration
 from agentchat.conversations.queries.search_query import Snippet
 from agentchat.conversations.queries.sorted_list import RowCount
 
@@ -91,25 +91,9 @@ def _mark_zero(value: Decimal | float, text: str) -> Markup:
     return Markup("{}").format(text) if value else Markup('<span class="none">{}</span>').format(text)
 
 
-def format_duration(seconds: float | None) -> Markup:
-    """Format seconds as `85 ms`, `4.1 s`, `2 m 05 s`, `2 h 10 m` or `3 d 4 h`."""
-    if seconds is None:
-        return NONE
-    return Markup("{}").format(_format_duration(seconds))
-
-
-def _format_duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} m {rest:02} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes:02} m"
-    return f"{hours // 24} d {hours % 24} h"
+def format_time_taken(seconds: float | None) -> Markup:
+    """Format seconds with the units that fit them."""
+    return NONE if seconds is None else Markup("{}").format(format_duration(seconds))
 
 
 def fold_text(text: str) -> Markup:
@@ -175,7 +159,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "total": format_total,
     "tokens": format_tokens,
     "money": format_money,
-    "duration": format_duration,
+    "duration": format_time_taken,
     "folded": fold_text,
     "json_text": format_json,
     "output_text": format_output,
