@@ -1,14 +1,16 @@
 """Sessions of aiohttp as model calls and webhooks use them."""
 
 import asyncio
+import platform
 import ssl
 from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+import truststore
 
 from agentchat.net_guard import AddressRefused, Guard
-from agentchat.net_guard.guarded_session import open_session
+from agentchat.net_guard.guarded_session import get_tls_context, open_session
 from tests.certificates import make_tls_contexts
 
 
@@ -96,3 +98,20 @@ async def test_an_idle_connection_is_closed() -> None:
         assert await get(session, f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/") == b"hi"
         async with asyncio.timeout(10):
             await closed.wait()
+
+
+def test_tls_trusts_the_named_authorities_and_checks_hosts() -> None:
+    context = get_tls_context()
+    named = ssl.create_default_context()  # SSL_CERT_FILE is set for all tests
+    assert context.get_ca_certs() == named.get_ca_certs() != []
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+
+
+def test_authorities_of_macos_are_those_of_its_keychain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    context = get_tls_context.__wrapped__()
+    assert isinstance(context, truststore.SSLContext)
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
