@@ -110,7 +110,7 @@ _MISSING_OR_UNKNOWN = re.compile(r"Object (missing required|contains unknown) fi
 
 
 def _build_error(kind: type, error: msgspec.ValidationError) -> Invalid:
-    """Return msgspec's error with the path of the field apart, and the values that the field may have."""
+    """Translate msgspec's error: separate the field's path, and list the values that the field may have."""
     reason, _, where = str(error).partition(" - at `$")
     path = where.rstrip("`").removeprefix(".")
     if found := _MISSING_OR_UNKNOWN.fullmatch(reason):

@@ -145,7 +145,7 @@ def decide_states(family: Sequence[Difference]) -> list[State]:
 
 
 def _reject_by_chance(p_values: Mapping[int, float]) -> set[int]:
-    """Return those that chance does not explain, by Holm's method at LEVEL / 2."""
+    """Return the differences that chance does not explain, by Holm's method at LEVEL / 2."""
     found: set[int] = set()
     for number, (place, p) in enumerate(sorted(p_values.items(), key=lambda each: each[1])):
         if p > LEVEL / 2 / (len(p_values) - number):

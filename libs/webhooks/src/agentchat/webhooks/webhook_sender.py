@@ -136,7 +136,7 @@ class DeliverySender:
                 self.wake()
 
     async def _record(self, batch: "EndpointBatch") -> None:
-        """Record a batch as soon as Postgres answers, so that an outage has nothing sent again."""
+        """Record a batch as soon as Postgres answers, so that nothing is sent twice after an outage."""
         reason = await retry(
             lambda: delivery_queue.record_batch(self._pool, batch.result),
             DatabaseUnavailable,

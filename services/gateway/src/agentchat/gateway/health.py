@@ -11,7 +11,7 @@ from agentchat.gateway.http.request_context import JsonRequest
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The process lives."""
+    """The answer of a process that lives."""
 
     status: str = "ok"
 

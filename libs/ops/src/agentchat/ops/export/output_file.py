@@ -29,7 +29,7 @@ Output = Annotated[
 
 
 async def record_export(pool: Pool, kind: str, wanted: Mapping[str, object]) -> None:
-    """Add an audit row for an export, with what it was `wanted` of. Analysts and standbys can only read."""
+    """Add an audit row for an export with the `wanted` filter. Analysts and standbys can only read."""
     given = {name: value for name, value in wanted.items() if value}
     try:
         async with acquire_connection(pool) as conn:

@@ -66,7 +66,7 @@ async def _fail_run(services: WorkerServices, request: ChatRequested) -> None:
 
 
 async def _end_run(services: WorkerServices, request: ChatRequested, clock: RunClock) -> Run | None:
-    """Return the request's run, ended by now, or None if it has not started or the sweeper restarts it."""
+    """End the request's run and return it; None if it has not started, or the sweeper restarts it."""
     try:
         conversation = await services.store.load(request.conversation_id)
     except UnreadableEvent:

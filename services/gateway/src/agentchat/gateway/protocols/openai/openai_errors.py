@@ -70,7 +70,7 @@ def build_error_event(code: str, message: str, approvals: tuple[ApprovalNeeded, 
 
 
 def _is_final(row: errors.ErrorCode) -> bool:
-    """Return True if the SDKs would retry what no retry changes."""
+    """Return True if the SDKs would retry although no retry helps."""
     return (row.status in (408, 409, 429) or row.status >= 500) and row.code not in RETRYABLE
 
 

@@ -104,7 +104,7 @@ def locate_in_conversation(given: str) -> ConversationPlace:
 async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> ConversationPlace:
     """Find the place after a response: in its conversation, or in a fork if that has continued since.
 
-    A response without a reply is half a run, so that a new conversation begins with the texts.
+    A response without a reply is half a run: a new conversation then begins with the texts.
 
     Raises:
         Refusal: `unknown` if the account has no such response.
