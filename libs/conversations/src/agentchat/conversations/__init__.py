@@ -1,6 +1,6 @@
 """Conversations: their state and rules (pure), the event store, and its readers.
 
-- `aggregate`: the state of a conversation and the rules of a turn (pure); start here
+- `aggregate`: the state of a conversation and the rules of a run (pure); start here
 - `event_store`: the log; its `conversation_store` is the only writer
 - `projections`: the read models, and how they are rebuilt and verified
 - `queries`: reads of the log itself
