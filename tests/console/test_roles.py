@@ -57,6 +57,7 @@ ROLES: dict[str, Role | None] = {
     "GET /runs.csv": Role.VIEWER,
     "GET /accounts.csv": Role.VIEWER,
     "GET /accounts/{account_id}/usage.csv": Role.VIEWER,
+    "GET /accounts/{account_id}/users.csv": Role.VIEWER,
     "GET /approvals": Role.VIEWER,
     "GET /approvals/news": Role.VIEWER,
     "GET /approvals/{approval_id}": Role.VIEWER,

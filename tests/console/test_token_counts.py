@@ -76,6 +76,14 @@ async def test_usage_of_a_month_is_downloaded_as_csv(browser: Browser, admin: Ad
     assert shown == {name: str(getattr(line, name)) for name in shown}
 
 
+async def test_usage_by_user_has_a_row_for_runs_without_one(browser: Browser, account: str) -> None:
+    answer = await browser.get(f"/accounts/{account}/users.csv?month={AT[:7]}")
+    (row,) = csv.DictReader(io.StringIO(answer.text))
+    assert (row["user_id"], row["month"], row["runs"], row["tokens"]) == ("", AT[:7], "1", "130")
+    other = await browser.get(f"/accounts/{account}/users.csv?month=2020-01")
+    assert other.text.splitlines() == [",".join(row)]
+
+
 async def test_columns_of_a_run_add_up(browser: Browser, storage: Storage, account: str) -> None:
     ((conversation,),) = await storage.rows(
         "SELECT conversation_id FROM conversations WHERE account_id = %s", account

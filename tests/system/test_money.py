@@ -57,6 +57,10 @@ async def test_a_cost_is_the_same_everywhere(
         names, *rows = csv.reader((await browser.get("/accounts.csv")).text.splitlines())
         [row] = [row for row in rows if row[names.index("account_id")] == account_id]
         assert float(row[names.index("cost")]) == pytest.approx(cost)
+        by_user = (await browser.get(f"/accounts/{account_id}/users.csv?month={month.month}")).text
+        assert list(csv.DictReader(by_user.splitlines())) == [
+            {name: str(value) for name, value in ({"user_id": "ada"} | user["months"][0]).items()}
+        ]
 
 
 async def test_a_budget_warns_and_refuses(

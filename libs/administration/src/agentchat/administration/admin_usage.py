@@ -18,6 +18,7 @@ from agentchat.conversations.projections.conversations_table import (
 )
 from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
 from agentchat.conversations.queries.account_usage import read_current_month
+from agentchat.conversations.queries.user_summaries import UserInMonth, list_users_of_month
 from agentchat.directory.plans import Plan
 from agentchat.files.file_store import sum_file_bytes
 
@@ -95,6 +96,19 @@ async def list_accounts(
         if admin.account_ids is None or each in admin.account_ids
     ]
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
+
+
+async def list_users(
+    admin: Admin, account_id: str, month: str | None = None, *, limit: int
+) -> list[UserInMonth]:
+    """List what each end user of an account has used in a month, the one with the most tokens first.
+
+    Raises NotFound, Invalid, Unavailable.
+    """
+    account = await admin_accounts.get(admin, account_id)
+    with translate_errors():
+        month = _check_month(month) or await read_current_month(admin.pool)
+        return await list_users_of_month(admin.pool, account.id, month, limit=limit)
 
 
 async def _find_plan(admin: Admin, account: Account) -> Plan | None:

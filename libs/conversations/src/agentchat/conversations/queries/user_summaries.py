@@ -48,6 +48,12 @@ class MonthOfUser(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: int
 
 
+class UserInMonth(MonthOfUser, frozen=True, kw_only=True):
+    """The month of one user of an account; None stands for all runs without a user."""
+
+    user_id: str | None
+
+
 class UserDetails(EndUser, frozen=True, kw_only=True):
     """An end user with the tokens of each month, the newest first.
 
@@ -97,6 +103,18 @@ async def load_user_details(pool: Pool, account_id: str, user_id: str) -> UserDe
         months = tuple(await cursor.fetchall())
     deleting = await is_user_being_deleted(pool, account_id, user_id)
     return UserDetails(**msgspec.structs.asdict(found), months=months, deleting=deleting)
+
+
+async def list_users_of_month(pool: Pool, account_id: str, month: str, *, limit: int) -> list[UserInMonth]:
+    """List who had runs that ended in a month ("2026-11"), the one with the most tokens first.
+
+    Raises DatabaseUnavailable.
+    """
+    named = {"account": account_id, "month": month, "limit": limit}
+    async with acquire_connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+        await lift_time_limits(conn)
+        async with conn.cursor(row_factory=class_row(UserInMonth)) as cursor:
+            return await (await cursor.execute(_SQL["users_of_month"], named)).fetchall()
 
 
 async def list_conversations_of_user(

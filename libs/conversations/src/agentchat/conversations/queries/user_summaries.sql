@@ -39,6 +39,15 @@ SELECT substr(ended_at, 1, 7) AS month, count(*) AS runs,
   FROM runs WHERE account_id = %(account)s AND user_id = %(user)s AND ended_at IS NOT NULL
  GROUP BY 1 ORDER BY 1 DESC
 
+-- name: users_of_month
+SELECT user_id, %(month)s AS month, count(*) AS runs,
+       sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::bigint AS tokens,
+       sum(input_tokens)::bigint AS input_tokens, sum(cache_read_tokens)::bigint AS cache_read_tokens,
+       sum(cache_creation_tokens)::bigint AS cache_creation_tokens, sum(output_tokens)::bigint AS output_tokens,
+       coalesce(sum(cost), 0)::float8 AS cost, count(*) FILTER (WHERE cost IS NULL) AS unpriced
+  FROM runs WHERE account_id = %(account)s AND ended_at >= %(month)s AND ended_at < %(month)s || '-32'
+ GROUP BY user_id ORDER BY tokens DESC, user_id LIMIT %(limit)s
+
 -- name: conversations
 SELECT conversation_id FROM conversations
  WHERE account_id = %(account)s AND user_id = %(user)s AND conversation_id > %(after)s

@@ -7,12 +7,15 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from agentchat.administration import admin_accounts, admin_users
+from agentchat.administration import admin_accounts, admin_usage, admin_users
 from agentchat.console.shared.access_check import AnyRequest, get_admin
 from agentchat.console.shared.confirmation import Question, ask, describe_uses
 from agentchat.console.shared.console_roles import Role
 from agentchat.console.shared.rendering import render_page
+from agentchat.console.shared.table_view import respond_with_csv
 from agentchat.contracts.admin_errors import NotFound
+from agentchat.conversations.queries.sorted_list import MOST
+from agentchat.conversations.queries.user_summaries import MonthOfUser
 
 
 @get("/accounts/{account_id:str}/user", role=Role.VIEWER)
@@ -32,6 +35,17 @@ async def get_user(request: AnyRequest, account_id: FromPath[str], user_id: str 
         user_id=user_id,
         user=user,
     )
+
+
+@get("/accounts/{account_id:str}/users.csv", role=Role.VIEWER)
+async def get_users_csv(
+    request: AnyRequest, account_id: FromPath[str], month: str | None = None
+) -> Response[str]:
+    """Download a month's usage of an account by end user, up to `MOST`; one row is of runs without a user."""
+    users = await admin_usage.list_users(get_admin(request), account_id, month or None, limit=MOST)
+    names = ("user_id", *MonthOfUser.__struct_fields__)
+    rows = [[getattr(each, name) for name in names] for each in users]
+    return respond_with_csv(f"users-{users[0].month if users else month or ''}", [names, *rows])
 
 
 @post("/accounts/{account_id:str}/user", status_code=200, role=Role.OWNER)
@@ -55,4 +69,4 @@ async def post_user_deletion(request: AnyRequest, account_id: FromPath[str]) -> 
     return Redirect(address, status_code=303)
 
 
-HANDLERS = (get_user, post_user_deletion)
+HANDLERS = (get_user, get_users_csv, post_user_deletion)
