@@ -14,7 +14,7 @@ from agentchat.console.shared.sessions import LOCAL
 from agentchat.contracts.ids import make_id
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.aggregate.conversation import Conversation
-from agentchat.conversations.projections.runs_table import UsageLine
+from agentchat.conversations.queries.monthly_usage import UsageLine
 from agentchat.directory.display_names import AgentOption
 from agentchat.directory.secret_encryption import build_sealer
 from agentchat.runtime.postgres import Connection, open_pool

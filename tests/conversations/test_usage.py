@@ -13,8 +13,8 @@ from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.aggregate.run_ends import fail
 from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.projections import conversations_table, runs_table
-from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
-from agentchat.conversations.queries.account_usage import load_account_usage
+from agentchat.conversations.queries.monthly_usage import UsageLine, sum_usage_of_month
+from agentchat.conversations.queries.quota_figures import load_account_usage
 from agentchat.runtime.prices import Price, Prices
 from tests.conversations.read_models import REMOVE_CONTENT, Storage
 

@@ -14,7 +14,7 @@ from agentchat.contracts.messages import (
 from agentchat.contracts.ownership import Owner
 from agentchat.conversations.event_store.conversation_store import ConversationStore
 from agentchat.conversations.projections import conversations_table
-from agentchat.conversations.queries.account_usage import AccountFigures, read_current_month
+from agentchat.conversations.queries.quota_figures import AccountFigures, read_current_month
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.quotas import CACHED_SECONDS, FigureCache
 from agentchat.runtime.postgres import Pool, open_pool

@@ -16,8 +16,8 @@ from agentchat.conversations.projections.conversations_table import (
     AccountStorage,
     sum_stored_by_account,
 )
-from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
-from agentchat.conversations.queries.account_usage import read_current_month
+from agentchat.conversations.queries.monthly_usage import UsageLine, sum_usage_of_month
+from agentchat.conversations.queries.quota_figures import read_current_month
 from agentchat.conversations.queries.user_summaries import UserInMonth, list_users_of_month
 from agentchat.directory.plans import Plan
 from agentchat.files.file_store import sum_file_bytes

@@ -13,12 +13,10 @@ from functools import partial
 from typing import get_args
 
 import msgspec
-from psycopg.rows import class_row
 
 from agentchat.contracts import events
 from agentchat.contracts.values import TOKEN_KINDS, Usage
 from agentchat.conversations.aggregate.model_calls import RecordedCall, find_model_call
-from agentchat.conversations.postgres_sessions import load_statements
 from agentchat.conversations.projections.projection import (
     LoggedFact,
     Projection,
@@ -28,7 +26,7 @@ from agentchat.conversations.projections.projection import (
     put,
     remove,
 )
-from agentchat.runtime.postgres import Connection, Pool, acquire_connection
+from agentchat.runtime.postgres import Connection
 from agentchat.runtime.prices import Prices
 
 _DECIMALS = 10
@@ -97,51 +95,17 @@ CREATE TABLE usage_by_day (
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON usage_by_day TO agentchat_service;
 """
 
-_SQL = load_statements(__file__)
-
-
-class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums of the runs of one agent and model that ended on one day (UTC, such as "2026-11-21").
-
-    `tokens` is the sum of the four kinds (`contracts.values.Usage`), as a plan's month counts them. `cost`
-    lacks that of the `unpriced` runs, whose tokens had no price.
-    """
-
-    account_id: str
-    day: str
-    agent_id: str
-    model: str
-    runs: int
-    failed: int
-    cancelled: int
-    rounds: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_creation_tokens: int
-    tokens: int
-    cost: float
-    unpriced: int
-
-
-async def sum_usage_of_month(
-    pool: Pool, month: str, account_id: str | None = None, *, with_lines: bool = True
-) -> list[UsageLine]:
-    """Return the sums of the runs that ended in a month such as "2026-11", of one account or of all.
-
-    Without lines each account has one sum, whose day, agent and model are "". Raises DatabaseUnavailable.
-    """
-    async with acquire_connection(pool) as conn, conn.cursor(row_factory=class_row(UsageLine)) as cursor:
-        asked = {"month": month, "account_id": account_id, "with_lines": with_lines}
-        await cursor.execute(_SQL["usage_of_month"], asked)
-        return await cursor.fetchall()
+_OPEN_OF_AGENT = """
+SELECT count(*) OVER (), trace_id FROM runs
+ WHERE account_id = %s AND agent_id = %s AND ended_at IS NULL ORDER BY requested_at, trace_id LIMIT %s
+"""
 
 
 async def list_open_runs_of_agent(
     conn: Connection, account_id: str, agent_id: str, *, limit: int
 ) -> tuple[int, tuple[str, ...]]:
     """Count an agent's runs without an end, and return the trace ids of those that began first."""
-    rows = await (await conn.execute(_SQL["open_of_agent"], [account_id, agent_id, limit])).fetchall()
+    rows = await (await conn.execute(_OPEN_OF_AGENT, [account_id, agent_id, limit])).fetchall()
     return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
 
 

@@ -14,7 +14,6 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.work_queues import Queue
 from agentchat.conversations.errors import ConversationsError
 from agentchat.conversations.event_store.event_log import Log
-from agentchat.conversations.queries.account_usage import DayCost, load_cost_of_today
 from agentchat.conversations.queries.current_activity import (
     Activity,
     FailedRuns,
@@ -23,6 +22,7 @@ from agentchat.conversations.queries.current_activity import (
     list_read_models,
     load_activity,
 )
+from agentchat.conversations.queries.quota_figures import DayCost, load_cost_of_today
 from agentchat.ops.connections import check_reachable, connect_bus, translate_database_errors
 from agentchat.ops.demo_env import Environment
 from agentchat.ops.errors import StackError

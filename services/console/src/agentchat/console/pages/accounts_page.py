@@ -30,7 +30,7 @@ from agentchat.console.shared.schema_forms import BodyForm, RefusedForm, parse_w
 from agentchat.console.shared.table_view import respond_with_csv
 from agentchat.contracts.admin_errors import AdminError, Invalid
 from agentchat.contracts.values import TOKEN_KINDS, Usage
-from agentchat.conversations.projections.runs_table import UsageLine
+from agentchat.conversations.queries.monthly_usage import UsageLine
 from agentchat.directory.api_keys import SCOPES
 from agentchat.directory.display_names import load_display_names
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from agentchat.contracts.ownership import Owner
-from agentchat.conversations.queries.account_usage import AccountFigures, load_account_usage, load_user_usage
+from agentchat.conversations.queries.quota_figures import AccountFigures, load_account_usage, load_user_usage
 from agentchat.directory.api_keys import Caller
 from agentchat.files.file_store import sum_file_bytes
 from agentchat.gateway.http.problems import Refusal

@@ -6,7 +6,7 @@ policy for each number of the plan: "minute", "runs" (concurrent), "month" (toke
 """
 
 from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
-from agentchat.conversations.queries.account_usage import AccountFigures
+from agentchat.conversations.queries.quota_figures import AccountFigures
 from agentchat.directory.api_keys import Caller
 from agentchat.gateway.access.quotas import FigureCache, check_quotas, count_seconds_to_next_month
 from agentchat.gateway.http.problems import Refusal

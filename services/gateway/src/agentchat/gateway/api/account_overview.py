@@ -6,7 +6,7 @@ import msgspec
 from litestar import get
 from litestar.params import QueryParameter
 
-from agentchat.conversations.projections.runs_table import UsageLine, sum_usage_of_month
+from agentchat.conversations.queries.monthly_usage import UsageLine, sum_usage_of_month
 from agentchat.directory.agent_names import list_named_agents
 from agentchat.gateway.access.checks import may_read_account
 from agentchat.gateway.http.request_context import JsonRequest

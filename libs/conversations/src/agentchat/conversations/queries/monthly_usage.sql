@@ -14,7 +14,3 @@ SELECT account_id, CASE WHEN %(with_lines)s THEN day ELSE '' END AS day,
  WHERE day >= %(month)s AND day < %(month)s::text || '~'
    AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
  GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
-
--- name: open_of_agent
-SELECT count(*) OVER (), trace_id FROM runs
- WHERE account_id = %s AND agent_id = %s AND ended_at IS NULL ORDER BY requested_at, trace_id LIMIT %s
