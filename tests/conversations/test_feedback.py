@@ -18,6 +18,13 @@ from agentchat.conversations.queries.conversation_search import ConversationSear
 from agentchat.conversations.queries.find_feedback import find_feedback
 from agentchat.conversations.queries.find_runs import RunFilter, find_runs
 from agentchat.conversations.queries.sample_conversations import RunSelection, sample_conversations
+from agentchat.conversations.user_deletion_requests import (
+    UserDeletion,
+    finish_user_deletion,
+    list_feedback_of_user,
+    request_user_deletion,
+)
+from agentchat.runtime.postgres import acquire_connection
 from tests.conversations.given import ACCOUNT, ERASED, LATER, begin, build_feedback, build_thread, trace, turn
 from tests.conversations.read_models import Storage
 
@@ -151,6 +158,28 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
     gone = await storage.rows("SELECT scores, rating FROM runs WHERE conversation_id IS NULL")
     assert gone == [(None, None)], "a run outlives its conversation without its feedback"
     assert all(each.ok for each in await storage.verify())
+
+
+@pytest.mark.usefixtures("empty_database")
+async def test_scores_of_a_deleted_user_leave_the_ratings(storage: Storage) -> None:
+    await append_told(storage, "a", build_feedback(1, "ada", "a"), build_feedback(-1, "bob", "a"))
+    await append_told(storage, "b", build_feedback(1, "ada", "b"))
+    await append_told(
+        storage,
+        "c",
+        build_feedback(1, "ada", "c"),
+        build_feedback(-1, "bob", "c"),
+        build_withdrawal("bob", "c"),
+    )
+    await append_told(storage, "d", build_feedback(-1, "bob", "d"), build_withdrawal("bob", "d"))
+    ada = UserDeletion(ACCOUNT, "ada")
+    await request_user_deletion(storage.pool, ACCOUNT, "ada")
+    feedback = await list_feedback_of_user(storage.pool, ada)
+    async with acquire_connection(storage.pool) as conn, conn.transaction():
+        await finish_user_deletion(conn, ada, feedback)
+    rated = await storage.rows("SELECT scores, rating FROM runs")
+    assert sorted(rated, key=str) == [(None, None)] * 3 + [({"bob": -1}, -1)]
+    assert [each for each in await storage.verify() if not each.ok] == []
 
 
 @pytest.mark.usefixtures("empty_database")

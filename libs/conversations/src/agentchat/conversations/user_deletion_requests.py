@@ -7,6 +7,7 @@ and words.
 """
 
 from collections.abc import Sequence
+from typing import LiteralString
 
 import msgspec
 
@@ -68,10 +69,16 @@ async def list_feedback_of_user(pool: Pool, deletion: UserDeletion) -> list[Feed
 async def finish_user_deletion(
     conn: Connection, deletion: UserDeletion, feedback: Sequence[FeedbackEvent]
 ) -> None:
-    """Remove the user's name from the ledger of runs, the feedback, and the request: in one transaction."""
+    """Remove the user's name from the ledger of runs, the feedback, and the request: in one transaction.
+
+    The read models must have the feedback.
+    """
     values = [deletion.account_id, deletion.user_id]
+    positions = [each.position for each in feedback]
     await conn.execute(_FORGET, values)
-    await conn.execute("SELECT remove_content(%s)", [[each.position for each in feedback]])
+    await conn.execute(_SUBTRACT_BYTES, [positions])
+    await conn.execute("SELECT remove_content(%s)", [positions])
+    await conn.execute(_ADD_BYTES, [positions])
     await conn.execute(_FORGET_SCORES, values)
     await conn.execute(_DELETE_FEEDBACK, values)
     await conn.execute(_DELETE, values)
@@ -87,6 +94,15 @@ SELECT originator_id, notification_id FROM conversation_events
    AND originator_id IN (SELECT conversation_id FROM conversations WHERE account_id = %s)
    AND event_field(state, 'on_behalf_of') = %s
 """
+# A rebuild counts the bytes of the events as they are then.
+_CHANGE_BYTES: LiteralString = """
+UPDATE conversations SET bytes = conversations.bytes {sign} changed.bytes
+  FROM (SELECT originator_id, sum(octet_length(state)) AS bytes FROM conversation_events
+         WHERE notification_id = ANY (%s) GROUP BY originator_id) AS changed
+ WHERE conversation_id = originator_id
+"""
+_SUBTRACT_BYTES = _CHANGE_BYTES.format(sign="-")
+_ADD_BYTES = _CHANGE_BYTES.format(sign="+")
 # The ledger keeps the scores of a reply by the names for whom they were given.
 _FORGET_SCORES = """
 UPDATE runs SET scores = nullif(scores - on_behalf_of, '{}'),

@@ -346,7 +346,8 @@ _RATE = """
 UPDATE runs AS kept SET scores = rated.scores, rating = rated.rating
   FROM (SELECT trace_id, scores,
                (SELECT avg(score::float8) FROM jsonb_each_text(scores) AS each (name, score)) AS rating
-          FROM (SELECT trace_id, jsonb_strip_nulls(coalesce(runs.scores, '{}') || new.scores) AS scores
+          FROM (SELECT trace_id,
+                       nullif(jsonb_strip_nulls(coalesce(runs.scores, '{}') || new.scores), '{}') AS scores
                   FROM json_to_recordset(%s) AS new(trace_id text, scores jsonb)
                   JOIN runs USING (trace_id)) AS given) AS rated
  WHERE kept.trace_id = rated.trace_id
