@@ -6,10 +6,13 @@ import signal
 import pytest
 
 from agentchat.contracts import events, frames
+from agentchat.contracts.tool_messages import ToolRequested, UnavailableServer
 from agentchat.orchestrator.services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
-from tests.orchestrator.scripted import break_off, is_holding, reply_with
+from tests.orchestrator.scripted import break_off, is_holding, reply_with, reply_with_calls
+from tests.orchestrator.test_tools import SHOP
+from tests.orchestrator.toolbox import Toolbox
 
 
 @pytest.mark.slow
@@ -39,6 +42,27 @@ async def test_run_cancelled_between_workers_keeps_its_text(world: World) -> Non
     ended = await world.run(caller)
     assert (ended.state, ended.text, ended.attempt) == ("cancelled", "It has", 2)
     assert len(world.calls) == 1
+
+
+@pytest.mark.parametrize("policy", ["continue", "fail"])
+async def test_run_goes_on_elsewhere_without_its_tool_server(world: World, policy: str) -> None:
+    """The server was there when the run began, and the run's call has its result."""
+    requested = asyncio.Event()
+
+    async def hold(_: ToolRequested) -> None:
+        requested.set()
+
+    world.will(reply_with_calls(("a", "order", "{}")), reply_with("Done."))
+    async with Toolbox(world.bus).open() as box:
+        box.run = hold
+        async with world.worker("old", timings=Timings(drain_seconds=0.1)):
+            caller = await world.ask(await world.agent(**SHOP, on_tool_server_error=policy))
+            await requested.wait()
+        box.specs, box.unavailable = (), (UnavailableServer(server="shop", reason="It is down."),)
+        await box.finish(box.requested[0], '{"ordered": 1}')
+        async with world.worker("next"):
+            assert (await caller.until(frames.Completed)).message.content == "Done."
+    assert "ordered" in str(world.calls[1].messages)
 
 
 async def test_waiters_hold_no_run_slot(world: World) -> None:

@@ -148,9 +148,9 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1", omit
     includes both calls. `prefix_sha256` is the hash of what preceded the run's own messages; None if the
     reply followed messages that are in no later prompt.
 
-    A reply that calls tools records what the run's later calls must repeat: after thinking, or if a call
-    waits for approval, `offered_tools`, unless the conversation has them under `tools_sha256`; and once in a
-    run the `documents`, as they were sent.
+    A reply that calls tools records what the run's later calls must repeat: after thinking, if a call waits
+    for approval, or if a missing tool server ends the agent's runs, `offered_tools`, unless the conversation
+    has them under `tools_sha256`; and once in a run the `documents`, as they were sent.
     `first_token_ms`, of the run's first reply with text, is the time from the message to its first piece.
     """
 

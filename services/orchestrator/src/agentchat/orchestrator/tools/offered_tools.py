@@ -31,9 +31,10 @@ Block = dict[str, Any]
 class OfferedTools:
     """The tools that the model is offered in one attempt at the log's run.
 
-    A run keeps the tools of its first reply: newer models refuse thinking that follows others. Only a call of
-    an unknown tool has the list read again. In a replay, `given` are the tools instead of the listed ones;
-    without `asks` no approval is requested, and no tool is the client's.
+    An attempt keeps the tools of its first reply, and later attempts those that the log has: newer models
+    refuse thinking that follows others. Only a call of an unknown tool has the list read again. In a replay,
+    `given` are the tools instead of the listed ones; without `asks` no approval is requested, and no tool is
+    the client's.
     """
 
     def __init__(
@@ -117,8 +118,11 @@ class OfferedTools:
     def are_needed_later(self, blocks: Iterable[Block]) -> bool:
         """Return True if the log must have the tools: after thinking, or if a call waits for approval.
 
+        Also if a missing server ends the agent's runs: a worker that takes the run over lists no tools then.
         Always recorded, a list of 18 KB was 28 % of the WAL of a chat with a tool call, and 5 % of its CPU.
         """
+        if self._agent.on_tool_server_error == "fail":
+            return True
         held = self._find_needing_approval(self._offered or {})
         return any(
             block["name"] in held if block["type"] == "tool_use" else block["type"] != "text"
