@@ -14,7 +14,7 @@ def fill_read_models(database_url: str, conversations: int = 100_000, open_runs:
     """Adds conversations of 20 accounts over 30 days: every tenth run failed, every tenth is rated."""
     with psycopg.connect(database_url, autocommit=True) as owner:
         given = {"conversations": conversations, "each": RUNS_A_CONVERSATION, "open": open_runs}
-        for statement in (_CONVERSATIONS, _RUNS, _FEEDBACK, _RATINGS, _SUMS, *_ANALYZE):
+        for statement in (_CONVERSATIONS, _RUNS, _FEEDBACK, _RATINGS, _SCORES, _SUMS, *_ANALYZE):
             owner.execute(statement.encode(), given if b"%(" in statement.encode() else None)
 
 
@@ -56,6 +56,14 @@ SELECT trace_id, '', trace_id, conversation_id, account_id, sign(hashtext(trace_
 _RATINGS = """
 UPDATE runs SET scores = jsonb_build_object('', score), rating = score
   FROM feedback WHERE feedback.trace_id = runs.trace_id"""
+
+_SCORES = """
+UPDATE conversations
+   SET scores = given.scores, rating = given.rating, has_bad = given.has_bad, has_good = given.has_good
+  FROM (SELECT conversation_id, jsonb_object_agg(trace_id || ' ', score) AS scores, avg(score) AS rating,
+               bool_or(score < 0) AS has_bad, bool_or(score > 0) AS has_good
+          FROM feedback GROUP BY conversation_id) AS given
+ WHERE given.conversation_id = conversations.conversation_id"""
 
 _SUMS = """
 UPDATE conversations SET tokens = own.tokens, cost = own.cost

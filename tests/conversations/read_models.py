@@ -101,7 +101,9 @@ class Storage:
             yield owner
 
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
-        return {table: await self.rows(f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES}
+        return {
+            table: await self.rows(f"SELECT * FROM {table} AS row ORDER BY row::text") for table in TABLES
+        }
 
 
 async def follow(

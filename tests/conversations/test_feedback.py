@@ -123,7 +123,7 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
     bad = await append_told(storage, "a", build_feedback(-1, word="a"), build_feedback(0.5, "ada", word="a"))
     good = await append_told(storage, "b", build_feedback(-1, word="b"), build_feedback(1, word="b"))
     taken_back = await append_told(storage, "c", build_feedback(-1, word="c"), build_withdrawal(word="c"))
-    await append_told(storage, "d")
+    never = await append_told(storage, "d")
 
     async def list_rated(rating: Any) -> list[str]:
         rows = await list_account_conversations(
@@ -152,6 +152,8 @@ async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage
     assert await sample_ids(0, 1) == {good}
     rows = await storage.rows("SELECT message_id, on_behalf_of, score FROM feedback ORDER BY 1, 2")
     assert rows == [("reply-a", "", -1.0), ("reply-a", "ada", 0.5), ("reply-b", "", 1.0)]
+    listed = (await find_conversations(storage.pool, ConversationSearch(), limit=9)).rows
+    assert {each.id: each.rating for each in listed} == {bad: -0.25, good: 1.0, taken_back: None, never: None}
     await storage.erase(await storage.store.load(bad))
     await storage.follow()
     assert await list_rated("bad") == []

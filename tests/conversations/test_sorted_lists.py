@@ -62,8 +62,10 @@ async def put_rows(storage: Storage) -> list[RunRow]:
             await owner.execute(query.encode(), list(row.values()))
 
         rows = [build_row(number, chance) for number in range(40)]
+        given_scores: dict[str, list[float]] = {conversation_id: [] for conversation_id in _CONVERSATIONS}
         for row in rows:
             scores = chance.choices([-1, 0.5, 1], k=chance.randrange(3))
+            given_scores[row["conversation_id"]] += scores
             await insert("runs", **row, rating=fmean(scores) if scores else None)
             rated = {"trace_id": row["trace_id"], "conversation_id": row["conversation_id"], "given_at": AT}
             for name, score in enumerate(scores):
@@ -74,7 +76,9 @@ async def put_rows(storage: Storage) -> list[RunRow]:
             sizes = {"message_count": number % 3, "events": 1, "bytes": 1, "listed": True}
             own = [row for row in rows if row["conversation_id"] == conversation_id]
             costs = [row["cost"] for row in own]
+            own_scores = given_scores[conversation_id]
             sums = {
+                "rating": fmean(own_scores) if own_scores else None,
                 "tokens": sum(row[name] for row in own for name in _TOKENS),
                 "cost": None if None in costs else sum(costs),
             }

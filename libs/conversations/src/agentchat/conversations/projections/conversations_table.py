@@ -6,7 +6,10 @@ what was counted. A file is kept as long as a row has it in `file_ids` (`files.f
 columns that change often only `updated_at` has an index, for the console's lists.
 
 `tokens` and `cost` are sums of the model calls of its own runs, as the ledger has them (`runs_table`); `cost`
-is null if tokens have no price.
+is null if tokens have no price. `scores` has the newest score by reply and name, `rating` is the mean of all;
+`has_bad` and `has_good` say if the mean of a reply is below 0, or above.
+
+The numbers come first in a row, since Postgres finds them there without reading the texts before them.
 """
 
 from collections.abc import Sequence
@@ -31,25 +34,29 @@ _SUM_SECONDS = 60.0
 
 _TABLES = """
 CREATE TABLE conversations (
+    tokens bigint NOT NULL DEFAULT 0,
+    events bigint NOT NULL,
+    bytes bigint NOT NULL,
+    message_count integer NOT NULL,
+    listed boolean NOT NULL,
+    has_bad boolean NOT NULL DEFAULT false,
+    has_good boolean NOT NULL DEFAULT false,
     conversation_id text PRIMARY KEY,
     account_id text NOT NULL,
-    title text,
-    agent_id text,
-    message_count integer NOT NULL,
-    created_at text NOT NULL,
     updated_at text NOT NULL,
+    created_at text NOT NULL,
+    cost numeric DEFAULT 0,
+    rating double precision,
+    agent_id text,
+    user_id text,
+    title text,
     given_title text,
     metadata jsonb NOT NULL DEFAULT '{}',
     source_id text,
     source_version bigint,
-    user_id text,
     external_id text,
-    listed boolean NOT NULL,
-    events bigint NOT NULL,
-    bytes bigint NOT NULL,
     file_ids text[] NOT NULL DEFAULT '{}',
-    tokens bigint NOT NULL DEFAULT 0,
-    cost numeric DEFAULT 0
+    scores jsonb NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 80);
 CREATE INDEX conversations_account_idx ON conversations (account_id, created_at DESC, conversation_id DESC)
     WHERE listed;
@@ -152,6 +159,13 @@ class _Fork(msgspec.Struct):
     source_version: int
 
 
+class _Rating(msgspec.Struct):
+    """The newest scores of a batch, by the reply's trace and the name; None is withdrawn."""
+
+    conversation_id: str
+    scores: dict[str, float | None]
+
+
 class _Description(msgspec.Struct):
     """The newest title and metadata of a conversation."""
 
@@ -164,6 +178,7 @@ def _build_statements(facts: Sequence[LoggedFact], prices: Prices) -> list[State
     changes: dict[str, _Change] = {}
     described: dict[str, _Description] = {}
     forks: dict[str, _Fork] = {}
+    ratings: dict[str, _Rating] = {}
     for fact in facts:
         change = changes.get(fact.conversation_id)
         if change is None:
@@ -188,6 +203,10 @@ def _build_statements(facts: Sequence[LoggedFact], prices: Prices) -> list[State
                 described[fact.conversation_id] = _describe(fact.conversation_id, changed)
             case events.MessageSaved() as message:
                 _add_message(change, message)
+            case events.FeedbackGiven() | events.FeedbackWithdrawn() as feedback:
+                rating = ratings.setdefault(fact.conversation_id, _Rating(fact.conversation_id, {}))
+                score = feedback.score if isinstance(feedback, events.FeedbackGiven) else None
+                rating.scores[f"{feedback.trace_id} {feedback.on_behalf_of or ''}"] = score
             case _:
                 pass
     for change in changes.values():
@@ -196,6 +215,7 @@ def _build_statements(facts: Sequence[LoggedFact], prices: Prices) -> list[State
         *put(_UPSERT, list(changes.values())),
         *put(_DESCRIBE, list(described.values())),
         *put(_FORK, list(forks.values())),
+        *put(_RATE, list(ratings.values())),
     ]
 
 
@@ -287,6 +307,22 @@ _FORK = """
 UPDATE conversations SET source_id = new.source_id, source_version = new.source_version
   FROM json_to_recordset(%s) AS new(conversation_id text, source_id text, source_version bigint)
  WHERE conversations.conversation_id = new.conversation_id
+"""
+
+_RATE = """
+UPDATE conversations AS kept
+   SET scores = rated.scores, rating = rated.rating, has_bad = rated.has_bad, has_good = rated.has_good
+  FROM (SELECT conversation_id, scores, sum(total) / sum(number) AS rating,
+               coalesce(min(total) < 0, false) AS has_bad, coalesce(max(total) > 0, false) AS has_good
+          FROM (SELECT conversation_id, jsonb_strip_nulls(conversations.scores || new.scores) AS scores
+                  FROM json_to_recordset(%s) AS new(conversation_id text, scores jsonb)
+                  JOIN conversations USING (conversation_id)) AS given
+          LEFT JOIN LATERAL (
+               SELECT sum(score::float8) AS total, count(*) AS number
+                 FROM jsonb_each_text(scores) AS each (reply_and_name, score)
+                GROUP BY split_part(reply_and_name, ' ', 1)) AS replies ON TRUE
+         GROUP BY conversation_id, scores) AS rated
+ WHERE kept.conversation_id = rated.conversation_id
 """
 
 

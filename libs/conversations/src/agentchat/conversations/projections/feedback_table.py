@@ -36,15 +36,6 @@ WITH_RATING: LiteralString = """EXISTS (
 """SQL for whether a conversation has a reply with a Rating."""
 
 
-IN_ANY_ACCOUNT: LiteralString = """(c.conversation_id IN (
-       SELECT conversation_id FROM feedback GROUP BY conversation_id, trace_id
-       HAVING CASE %(rating)s WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END)) IS TRUE"""
-"""The same for conversations `c` of all accounts.
-
-IS TRUE makes Postgres read the feedback once into a hash table. A join would look up each rated conversation.
-"""
-
-
 def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:
     newest: dict[tuple[str, str], tuple[LoggedFact, events.FeedbackGiven | events.FeedbackWithdrawn]] = {}
     for fact in facts:

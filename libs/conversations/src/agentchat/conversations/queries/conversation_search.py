@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from agentchat.contracts.ids import is_trace_id, is_uuid
 from agentchat.conversations.postgres_sessions import lift_time_limits
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
-from agentchat.conversations.projections.feedback_table import IN_ANY_ACCOUNT, Rating
+from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.conversations.queries.find_runs import build_state_condition
 from agentchat.conversations.queries.search_query import parse_search
 from agentchat.conversations.queries.sorted_list import (
@@ -116,6 +116,8 @@ async def find_conversations(
     conditions: list[sql.Composable] = [
         condition for name, condition in _CONDITIONS.items() if values[name] is not None
     ]
+    if wanted.rating is not None:
+        conditions.append(_HAS_BAD if wanted.rating == "bad" else _HAS_GOOD)
     if wanted.end is not None:
         conditions.append(_HAS_RUN.format(sql.SQL(build_state_condition(wanted.end, "runs", "end"))))
     async with acquire_connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
@@ -163,7 +165,6 @@ _STATE = f"(SELECT state {_OF_RUNS} ORDER BY requested_at DESC NULLS LAST LIMIT 
 _IS_WAITING = """EXISTS (
        SELECT FROM approvals AS asked
         WHERE asked.conversation_id = c.conversation_id AND asked.status = 'pending')"""
-_RATING = "(SELECT avg(score) FROM feedback WHERE feedback.conversation_id = c.conversation_id)"
 
 CONVERSATIONS = SortedList(
     table="(SELECT *, 0::real AS rank FROM conversations)",
@@ -171,7 +172,7 @@ CONVERSATIONS = SortedList(
     id="c.conversation_id",
     columns=f"""c.conversation_id, c.account_id, {_TITLE}, c.agent_id, c.message_count, c.created_at,
        c.updated_at, c.metadata, c.user_id, c.external_id, {_STATE}, {_IS_WAITING}, c.tokens,
-       c.cost::float8, {_RATING}, c.rank""",
+       c.cost::float8, c.rating, c.rank""",
     keys={
         ACTIVITY: SortKey("c.updated_at", "text", has_index=True),
         "created": SortKey("c.conversation_id", "text", has_index=True),
@@ -184,7 +185,7 @@ CONVERSATIONS = SortedList(
         "message_count": SortKey("c.message_count"),
         "tokens": SortKey("c.tokens"),
         "cost": SortKey("coalesce(c.cost, -1)"),
-        "rating": SortKey(f"coalesce({_RATING}, -2)::numeric"),
+        "rating": SortKey("coalesce(c.rating, -2)::numeric"),
     },
 )
 """Conversations as a list. Ids begin with the time, so that they sort by creation."""
@@ -198,6 +199,7 @@ _MATCHES = msgspec.structs.replace(
 
 _LISTED = sql.SQL("c.listed AND {not_erased}{conditions}")
 
+_HAS_BAD, _HAS_GOOD = sql.SQL("\n   AND c.has_bad"), sql.SQL("\n   AND c.has_good")
 _HAS_RUN = sql.SQL("\n   AND EXISTS (SELECT FROM runs WHERE runs.conversation_id = c.conversation_id AND {})")
 
 _CONDITIONS: dict[str, sql.Composable] = {
@@ -213,7 +215,6 @@ _CONDITIONS: dict[str, sql.Composable] = {
         "\n   AND EXISTS (SELECT FROM tools WHERE tools.conversation_id = c.conversation_id"
         " AND tools.name = %(tool)s)"
     ),
-    "rating": sql.SQL(f"\n   AND {IN_ANY_ACCOUNT}"),
     "min_tokens": sql.SQL("\n   AND c.tokens >= %(min_tokens)s"),
     "min_cost": sql.SQL("\n   AND c.cost >= %(min_cost)s::numeric"),
     "id": sql.SQL("""
