@@ -259,10 +259,11 @@ async def test_feedback_is_found_as_it_is_now(storage: Storage) -> None:
         ({"NEWEST": 1}, 3, True),
         ({"NEWEST": 1, "COMMON": 1}, 1, False),
         ({"NEWEST": 1, "MOST_TEXTS": 2}, 2, False),
-        ({"NEWEST": 1, "FREQUENT": 1, "MORE": 2}, 2, False),
-        ({"NEWEST": 1, "FREQUENT": 1, "MORE": 4}, 3, True),
+        ({"NEWEST": 1, "MOST_LOOKED_UP": 2}, 2, False),
+        ({"NEWEST": 1, "FREQUENT": 1, "MORE": 1}, 2, False),
+        ({"NEWEST": 1, "FREQUENT": 1, "MORE": 3}, 3, True),
     ],
-    ids=["all", "the index is asked", "a common word", "many texts", "the newest", "the newest are all"],
+    ids=["all", "the index", "a common word", "many texts", "many", "the newest", "the newest are all"],
 )
 async def test_totals_say_if_they_are_bounds(
     storage: Storage, bounds: dict[str, int], found: int, is_exact: bool, monkeypatch: pytest.MonkeyPatch
@@ -281,7 +282,7 @@ async def test_totals_say_if_they_are_bounds(
 async def test_a_phrase_of_common_words_is_found_among_the_newest(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"NEWEST": 1, "FREQUENT": 1, "MORE": 3}.items():
+    for name, value in {"NEWEST": 1, "FREQUENT": 1, "MORE": 2}.items():
         monkeypatch.setattr(text_matches, name, value)
     texts = ("where is it", "where is he", "it is where", "it is where")
     ids = [await store_turn(storage, word, text) for word, text in zip("abcd", texts, strict=True)]
@@ -296,12 +297,25 @@ async def test_a_phrase_of_common_words_is_found_among_the_newest(
 async def test_a_phrase_that_no_new_one_has_is_looked_up(
     storage: Storage, too_frequent: int, total: RowCount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"NEWEST": 1, "FREQUENT": 1, "MORE": 2, "TOO_FREQUENT": too_frequent}.items():
+    for name, value in {"NEWEST": 1, "FREQUENT": 1, "MORE": 1, "TOO_FREQUENT": too_frequent}.items():
         monkeypatch.setattr(text_matches, name, value)
     for word, text in zip("abc", ("where is it", "it is where", "it is where"), strict=True):
         await store_turn(storage, word, text)
     page = await find_conversations(storage.pool, ConversationSearch(text='"where is"'), limit=1)
     assert page.total == total
+
+
+@pytest.mark.usefixtures("empty_database")
+async def test_all_words_count_where_the_index_is_asked_for_some(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_matches, "NEWEST", 1)
+    wanted = await store_turn(storage, "a", "please refund order 1027, it is broken")
+    for word, text in zip("bcd", ("refund order", "please refund it", "the order is broken"), strict=True):
+        await store_turn(storage, word, text)
+    assert await find(storage, "bro please refund order") == [wanted]
+    assert await find(storage, '"it is" refund order please') == [wanted]
+    assert await find(storage, '"is it" refund order please') == []
 
 
 @pytest.mark.usefixtures("empty_database")

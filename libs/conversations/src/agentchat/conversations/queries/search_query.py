@@ -18,6 +18,7 @@ MAX_SNIPPET = 240
 
 _BEFORE = 60
 MAX_TERMS = 20
+INDEXED_TERMS = 2
 _TERM = re.compile(r'(?:(from|user|metadata):|(-?[A-Za-z_]+:)(?=[\w"])|(-))?(?:"([^"]*)"?|([^\s"]+))')
 """A field that is known, one that is not, or a dash; then a phrase or a word, such as `https://a.example`."""
 
@@ -48,9 +49,17 @@ class _Term(msgspec.Struct, frozen=True):
         return self.words[0] if len(self.words) == 1 and not self.exact else None
 
     def build_tsquery(self, stems: Stems, *, prefix: bool = True) -> str:
-        """Return the term as Postgres reads a tsquery. Only words as written have the weight A."""
+        """Return the term as Postgres reads a tsquery. Only words as written have the weight A.
+
+        A stem that begins with the word is among the words of that beginning, and not read again.
+        """
         if word := self.stemmed_word:
-            found = [f"'{word}'{':*' if prefix else ''}", *(f"'{stem}'" for stem in stems.get(word, ()))]
+            others = [
+                stem
+                for stem in stems.get(word, ())
+                if not (stem.startswith(word) if prefix else stem == word)
+            ]
+            found = [f"'{word}'{':*' if prefix else ''}", *(f"'{stem}'" for stem in others)]
             return f"({' | '.join(found)})"
         quoted = " <-> ".join(f"'{word}':A" for word in self.words)
         return f"({quoted})" if self.exact or not prefix else f"({quoted}*)"
@@ -82,6 +91,15 @@ class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
     def build_tsquery(self, stems: Stems) -> str:
         """Return the terms as Postgres reads a tsquery."""
         return " & ".join(term.build_tsquery(stems) for term in self.terms)
+
+    def build_indexed_tsquery(self, stems: Stems) -> str:
+        """Return the tsquery by which the index is asked: the words of the longest terms, in any order.
+
+        The index reads all that it has of each word, most of it for short beginnings. The other terms are
+        looked for in the texts that it finds.
+        """
+        longest = sorted(self.terms, key=lambda term: -sum(map(len, term.words)))[:INDEXED_TERMS]
+        return " & ".join(term.build_tsquery(stems) for term in longest).replace(" <-> ", " & ")
 
     def build_matching_tsquery(self, words: str) -> str:
         """Return the tsquery of texts of the origins that match `words`, the tsquery of the terms."""

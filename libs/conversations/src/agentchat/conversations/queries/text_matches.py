@@ -2,7 +2,8 @@
 
 If many of the newest conversations match, older ones are not looked at. If few match but many have the words,
 such as those of a phrase, more of the newest are looked through. If these do not fill a page, the index of
-words is asked, which finds all, unless nearly all texts have the words (decision 133).
+words is asked, unless nearly all texts have the words. Each step has a bound, so that a search costs the same
+wherever the words are (decision 133).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,14 +29,17 @@ FREQUENT = 60
 The index would read 100 times as many texts.
 """
 
-MORE = 10_000
-"""The number of conversations that are looked through then."""
+MORE = 3_000
+"""The number of conversations that are looked through then, after the newest."""
 
 TOO_FREQUENT = 400
 """The number from which on the index is not used at all, since nearly all texts would be read."""
 
-MOST_TEXTS = 5_000
-"""The most texts that are taken from the index."""
+MOST_TEXTS = 4_000
+"""The most texts that are taken from the index and compared with a phrase."""
+
+MOST_LOOKED_UP = 1_000
+"""The most conversations with such texts, the newest ones, that are compared with the other conditions."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +68,22 @@ class TextMatches(msgspec.Struct, frozen=True, kw_only=True):
     is_complete: bool
 
 
+class _Walk(msgspec.Struct, frozen=True):
+    """The newest conversations: how many have the words in any order, and the ids of those that match.
+
+    A walk `is_complete` if there are no older conversations than `last_id`.
+    """
+
+    is_complete: bool
+    last_id: str | None
+    having_words: int
+    ids: list[str]
+    ranks: list[float]
+
+    def build_matches(self) -> TextMatches:
+        return TextMatches(ids=self.ids, ranks=self.ranks, is_complete=self.is_complete)
+
+
 class TextSearch:
     """A search for words in an open transaction; `conditions` are those on conversations as `c`.
 
@@ -86,16 +106,18 @@ class TextSearch:
     async def match(self, limit: int) -> TextMatches:
         """Return the conversations that match; at least `limit` of them if there are as many."""
         await self._load_words()
-        most, enough = max(NEWEST, limit), max(COMMON, limit)
-        looked_at, having_words, ids, ranks = await self._match(_WALKED, most)
-        if looked_at == most and len(ids) < enough and having_words >= FREQUENT:
-            most, enough = max(MORE, limit), limit
-            looked_at, _, ids, ranks = await self._match(_WALKED, most)
-        if looked_at == most and len(ids) < enough and having_words < TOO_FREQUENT:
-            most = MOST_TEXTS
-            await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings are misjudged
-            looked_at, _, ids, ranks = await self._match(_LOOKED_UP, most)
-        return TextMatches(ids=ids, ranks=ranks, is_complete=looked_at < most)
+        enough = max(COMMON, limit)
+        newest = await self._walk(max(NEWEST, limit), None)
+        if newest.is_complete or len(newest.ids) >= enough:
+            return newest.build_matches()
+        if newest.having_words >= FREQUENT:
+            more = await self._walk(max(MORE, limit), newest.last_id)
+            found = TextMatches(
+                ids=newest.ids + more.ids, ranks=newest.ranks + more.ranks, is_complete=more.is_complete
+            )
+            if more.is_complete or len(found.ids) >= limit or newest.having_words >= TOO_FREQUENT:
+                return found
+        return await self._look_up()
 
     async def fetch_hits(self, ids: Sequence[str]) -> dict[str, Hit]:
         """Return the best matching text of each conversation, after `match`."""
@@ -109,14 +131,22 @@ class TextSearch:
         await self._load_words()
         return {trace_id for (trace_id,) in await self._fetch(_TRACES, ids=ids)}
 
-    async def _match(self, form: sql.SQL, most: int) -> tuple[int, int, list[str], list[float]]:
-        """Look at up to `most` conversations, or texts of the index.
+    async def _walk(self, most: int, before: str | None) -> _Walk:
+        """Look through up to `most` of the newest conversations, or of those before the id of one."""
+        ((looked_at, last_id, having_words, ids, ranks),) = await self._fetch(
+            _WALKED, most=most, before_id=before
+        )
+        return _Walk(looked_at < most, last_id, having_words, ids or [], ranks or [])
 
-        Return their number, how many of them have the words in any order, and the ids and ranks of the
-        conversations that match.
-        """
-        ((looked_at, having_words, ids, ranks),) = await self._fetch(form, most=most)
-        return looked_at, having_words, ids or [], ranks or []
+    async def _look_up(self) -> TextMatches:
+        """Ask the index of words."""
+        await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings are misjudged
+        ((texts, looked_up, ids, ranks),) = await self._fetch(
+            _LOOKED_UP, most=MOST_TEXTS, most_looked_up=MOST_LOOKED_UP
+        )
+        return TextMatches(
+            ids=ids or [], ranks=ranks or [], is_complete=texts < MOST_TEXTS and looked_up < MOST_LOOKED_UP
+        )
 
     async def _load_words(self) -> None:
         rows = await self._fetch(_STEMS, asked=self._query.stemmed_words)
@@ -125,6 +155,7 @@ class TextSearch:
         self._values |= {
             "words": words,
             "in_any_order": words.replace(" <-> ", " & "),
+            "indexed": self._query.build_indexed_tsquery(stems),
             "matching": self._query.build_matching_tsquery(words),
             "excluded": self._query.build_excluded_tsquery(stems),
             "stems": [stem for found in stems.values() for stem in found],
@@ -151,7 +182,9 @@ SELECT word, tsvector_to_array(to_tsvector('pg_catalog.english', word) || to_tsv
 # OFFSET keeps the order of the joins.
 _WALKED = sql.SQL("""
 WITH walked AS MATERIALIZED (
-  SELECT * FROM conversations AS c WHERE listed{conditions} ORDER BY c.conversation_id DESC LIMIT %(most)s
+  SELECT c.conversation_id FROM conversations AS c
+   WHERE listed AND (%(before_id)s::text IS NULL OR c.conversation_id < %(before_id)s){conditions}
+   ORDER BY c.conversation_id DESC LIMIT %(most)s
 ), having_words AS MATERIALIZED (
   SELECT c.conversation_id, best.rank
     FROM walked AS c, LATERAL (
@@ -162,20 +195,25 @@ WITH walked AS MATERIALIZED (
          OFFSET 0) AS best
    WHERE best.texts > 0
 )
-SELECT (SELECT count(*) FROM walked), (SELECT count(*) FROM having_words),
-       array_agg(c.conversation_id), array_agg(c.rank)
+SELECT (SELECT count(*) FROM walked), (SELECT min(conversation_id) FROM walked),
+       (SELECT count(*) FROM having_words), array_agg(c.conversation_id), array_agg(c.rank)
   FROM having_words AS c WHERE c.rank IS NOT NULL AND {not_erased}{without}
 """)
 
+# The index has no places: a phrase is looked for in each text that has its words, as are other terms.
 _LOOKED_UP = sql.SQL("""
-WITH hit AS MATERIALIZED (
-  SELECT conversation_id, ts_rank_cd(words, %(words)s::tsquery, 1) AS rank FROM search
-   WHERE {matches} AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
+WITH having_words AS MATERIALIZED (
+  SELECT conversation_id, CASE WHEN {matches} THEN ts_rank_cd(words, %(words)s::tsquery, 1) END AS rank
+    FROM search
+   WHERE words @@ %(indexed)s::tsquery AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
      AND (%(account_ids)s::text[] IS NULL OR account_id = ANY (%(account_ids)s)) LIMIT %(most)s
+), best AS MATERIALIZED (
+  SELECT conversation_id, max(rank) AS rank FROM having_words WHERE rank IS NOT NULL
+   GROUP BY 1 ORDER BY 1 DESC LIMIT %(most_looked_up)s
 )
-SELECT (SELECT count(*) FROM hit), 0, array_agg(best.conversation_id), array_agg(best.rank)
-  FROM (SELECT conversation_id, max(rank) AS rank FROM hit GROUP BY 1 OFFSET 0) AS best,
-       LATERAL (
+SELECT (SELECT count(*) FROM having_words), (SELECT count(*) FROM best),
+       array_agg(best.conversation_id), array_agg(best.rank)
+  FROM best, LATERAL (
        SELECT FROM conversations AS c WHERE c.conversation_id = best.conversation_id AND listed
           AND {not_erased}{conditions}{without} OFFSET 0) AS c
 """)
