@@ -3,6 +3,7 @@
 import asyncio
 import csv
 
+import psycopg
 import pytest
 from standardwebhooks import Webhook
 
@@ -11,6 +12,7 @@ from agentchat.administration.admin_values import AccountChanges
 from agentchat.console.shared.template_filters import format_money
 from agentchat.runtime.postgres import acquire_connection
 from tests.console.pages import Browser
+from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAccount
 from tests.webhooks.receiver import Receiver
@@ -61,6 +63,53 @@ async def test_a_cost_is_the_same_everywhere(
         assert list(csv.DictReader(by_user.splitlines())) == [
             {name: str(value) for name, value in ({"user_id": "ada"} | user["months"][0]).items()}
         ]
+
+
+async def test_sums_of_a_conversation_are_the_same_everywhere(
+    stack: RunningStack, admin: Admin, admin_api: AdminClient, make_account: MakeAccount
+) -> None:
+    """Three replies: a bad one, one whose rating is withdrawn, and one of a model that has no price."""
+    account_id, (priced, unpriced) = await make_account("Unlimited", "demo-echo", "demo-shop-1")
+    bad = (await priced.chat("Hello.")).json()
+    conversation_id = bad["conversation_id"]
+    withdrawn = (await priced.chat("Hello.", conversation_id=conversation_id)).json()
+    assert (await unpriced.chat("Hello.", conversation_id=conversation_id)).is_success
+    for reply, score in ((bad, -1), (withdrawn, 1), (bad, -0.5)):
+        path = f"/v1/messages/{reply['message']['id']}/feedback"
+        name = {"on_behalf_of": "ada"} if score == -0.5 else {}
+        assert (await priced.send("POST", path, json={"score": score, **name})).is_success
+    path = f"/v1/messages/{withdrawn['message']['id']}/feedback"
+    assert (await priced.send("DELETE", path)).is_success
+    async with asyncio.timeout(SECONDS):
+        while True:
+            [listed] = (await admin_api.get("/conversations", account_id=account_id))["data"]
+            usage = (await priced.get("/v1/usage")).json()
+            if (usage["runs"], listed["rating"]) == (3, -0.75):
+                break
+            await asyncio.sleep(0.1)
+    sums = """
+    SELECT sum(tokens)::bigint, CASE WHEN count(*) = count(cost) THEN sum(cost)::float8 END,
+           count(*) - count(cost), sum(cost)::float8,
+           (SELECT avg(score) FROM analytics.feedback WHERE conversation_id = %(id)s)
+      FROM analytics.runs WHERE conversation_id = %(id)s"""
+    async with await psycopg.AsyncConnection.connect(stack.environment.analyst_database_url) as conn:
+        [found] = await (await conn.execute(sums, {"id": conversation_id})).fetchall()
+    tokens, cost, without_price, cost_of_others, rating = found
+    assert (cost, without_price, rating) == (None, 1, -0.75)
+    assert (listed["tokens"], listed["cost"], listed["rating"]) == (tokens, cost, rating)
+    assert (usage["tokens"], usage["unpriced"]) == (tokens, without_price)
+    assert usage["cost"] == pytest.approx(cost_of_others) != 0
+    for asked, ids in (("bad", [conversation_id]), ("good", [])):
+        page = (await priced.get("/v1/conversations", rating=asked)).json()["data"]
+        assert [each["conversation_id"] for each in page] == ids
+    async with Browser(str(stack.environment.console_url)) as browser:
+        tables = {
+            asked: (await browser.get(f"/conversations.csv?account={account_id}&rating={asked}")).text
+            for asked in ("bad", "good")
+        }
+    [row] = csv.DictReader(tables["bad"].splitlines())
+    assert (int(row["tokens"]), row["cost"], float(row["rating"])) == (tokens, "", rating)
+    assert not list(csv.DictReader(tables["good"].splitlines()))
 
 
 async def test_a_budget_warns_and_refuses(
