@@ -310,10 +310,19 @@ async def test_all_words_count_where_the_index_is_asked_for_some(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_matches, "NEWEST", 1)
-    wanted = await store_turn(storage, "a", "please refund order 1027, it is broken")
-    for word, text in zip("bcd", ("refund order", "please refund it", "the order is broken"), strict=True):
-        await store_turn(storage, word, text)
+    texts = (
+        "the order is broken",
+        "refund order",
+        "please refund it",
+        "please refund order 1027, it is broken",
+    )
+    *_, wanted = [await store_turn(storage, word, text) for word, text in zip("abcd", texts, strict=True)]
+    await store_turn(storage, "e", "Hello")
     assert await find(storage, "bro please refund order") == [wanted]
+    monkeypatch.setattr(text_matches, "MOST_TEXTS", 1)
+    assert await find(storage, "broken refund") == [wanted], "the text that has the longest two"
+    monkeypatch.undo()
+    monkeypatch.setattr(text_matches, "NEWEST", 1)
     assert await find(storage, '"it is" refund order please') == [wanted]
     assert await find(storage, '"is it" refund order please') == []
 

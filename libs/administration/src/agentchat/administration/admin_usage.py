@@ -98,6 +98,19 @@ async def list_accounts(
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
 
 
+async def list_lines(admin: Admin, month: Month | None = None) -> tuple[str, list[UsageLine]]:
+    """List what accounts have spent in a month by account, day, agent and model, with the month.
+
+    Raises Invalid, Unavailable.
+    """
+    with translate_errors():
+        month = _check_month(month) or await read_current_month(admin.pool)
+        lines = await sum_usage_of_month(admin.pool, month)
+    return month, [
+        line for line in lines if admin.account_ids is None or line.account_id in admin.account_ids
+    ]
+
+
 async def list_users(
     admin: Admin, account_id: str, month: str | None = None, *, limit: int
 ) -> list[UserInMonth]:

@@ -18,7 +18,6 @@ MAX_SNIPPET = 240
 
 _BEFORE = 60
 MAX_TERMS = 20
-INDEXED_TERMS = 2
 _TERM = re.compile(r'(?:(from|user|metadata):|(-?[A-Za-z_]+:)(?=[\w"])|(-))?(?:"([^"]*)"?|([^\s"]+))')
 """A field that is known, one that is not, or a dash; then a phrase or a word, such as `https://a.example`."""
 
@@ -92,13 +91,13 @@ class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
         """Return the terms as Postgres reads a tsquery."""
         return " & ".join(term.build_tsquery(stems) for term in self.terms)
 
-    def build_indexed_tsquery(self, stems: Stems) -> str:
+    def build_indexed_tsquery(self, stems: Stems, terms: int) -> str:
         """Return the tsquery by which the index is asked: the words of the longest terms, in any order.
 
         The index reads all that it has of each word, most of it for short beginnings. The other terms are
         looked for in the texts that it finds.
         """
-        longest = sorted(self.terms, key=lambda term: -sum(map(len, term.words)))[:INDEXED_TERMS]
+        longest = sorted(self.terms, key=lambda term: -sum(map(len, term.words)))[:terms]
         return " & ".join(term.build_tsquery(stems) for term in longest).replace(" <-> ", " & ")
 
     def build_matching_tsquery(self, words: str) -> str:

@@ -102,6 +102,7 @@ class TextSearch:
         self._query = query
         self._conditions = conditions
         self._values = dict(values)
+        self._stems: Stems = {}
 
     async def match(self, limit: int) -> TextMatches:
         """Return the conversations that match; at least `limit` of them if there are as many."""
@@ -117,7 +118,11 @@ class TextSearch:
             )
             if more.is_complete or len(found.ids) >= limit or newest.having_words >= TOO_FREQUENT:
                 return found
-        return await self._look_up()
+        await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings are misjudged
+        found = await self._look_up(1)
+        if found.is_complete or len(found.ids) >= limit or len(self._query.terms) == 1:
+            return found
+        return await self._look_up(2)
 
     async def fetch_hits(self, ids: Sequence[str]) -> dict[str, Hit]:
         """Return the best matching text of each conversation, after `match`."""
@@ -138,11 +143,11 @@ class TextSearch:
         )
         return _Walk(looked_at < most, last_id, having_words, ids or [], ranks or [])
 
-    async def _look_up(self) -> TextMatches:
-        """Ask the index of words."""
-        await self._conn.execute("SET LOCAL enable_seqscan TO off")  # beginnings are misjudged
+    async def _look_up(self, terms: int) -> TextMatches:
+        """Ask the index for texts with so many of the terms, and look for the others in these."""
+        indexed = self._query.build_indexed_tsquery(self._stems, terms)
         ((texts, looked_up, ids, ranks),) = await self._fetch(
-            _LOOKED_UP, most=MOST_TEXTS, most_looked_up=MOST_LOOKED_UP
+            _LOOKED_UP, indexed=indexed, most=MOST_TEXTS, most_looked_up=MOST_LOOKED_UP
         )
         return TextMatches(
             ids=ids or [], ranks=ranks or [], is_complete=texts < MOST_TEXTS and looked_up < MOST_LOOKED_UP
@@ -151,11 +156,11 @@ class TextSearch:
     async def _load_words(self) -> None:
         rows = await self._fetch(_STEMS, asked=self._query.stemmed_words)
         stems: Stems = dict(rows)
+        self._stems = stems
         words = self._query.build_tsquery(stems)
         self._values |= {
             "words": words,
             "in_any_order": words.replace(" <-> ", " & "),
-            "indexed": self._query.build_indexed_tsquery(stems),
             "matching": self._query.build_matching_tsquery(words),
             "excluded": self._query.build_excluded_tsquery(stems),
             "stems": [stem for found in stems.values() for stem in found],

@@ -135,9 +135,8 @@ async def get_usage_csv(
 @get("/accounts.csv", role=Role.VIEWER, filtered=True)
 async def get_all_usage_csv(request: AnyRequest, month: str | None = None) -> Response[str]:
     """Download the usage of all accounts in a month by day, agent and model."""
-    usage = await admin_usage.list_accounts(get_admin(request), month or None, with_lines=True)
-    lines = [line for each in usage for line in each.lines]
-    return await _respond_with_lines(request, usage[0].month if usage else "", lines)
+    shown_month, lines = await admin_usage.list_lines(get_admin(request), month or None)
+    return await _respond_with_lines(request, shown_month, lines)
 
 
 async def _respond_with_lines(request: AnyRequest, month: str, lines: Sequence[UsageLine]) -> Response[str]:
