@@ -14,6 +14,7 @@ from tests.conversations.fill_read_models import fill_read_models
 from tests.conversations.given import (
     ACCOUNT,
     build_feedback,
+    build_held_call,
     build_run_failed,
     build_run_started,
     build_user_message,
@@ -62,6 +63,15 @@ async def test_filters_are_in_the_address_and_in_the_csv(browser: Browser, query
     answer = await browser.get(f"/runs.csv?{query}")
     assert answer.headers["content-disposition"] == 'attachment; filename="runs.csv"'
     assert sorted(row["trace_id"] for row in read_rows(answer.text)) == sorted(map(trace, words))
+
+
+async def test_runs_that_wait_for_an_approval_are_found_as_such(browser: Browser, storage: Storage) -> None:
+    *held, _decided = build_held_call("d")
+    await storage.add(build_user_message("d"), build_run_started("d"), *held)
+    await storage.follow()
+    html = (await browser.get("/runs?state=waiting&columns=state")).text
+    assert read_runs(html) == [trace("d")]
+    assert sorted(read_runs((await browser.get("/runs?state=running")).text)) == [trace("c"), trace("d")]
 
 
 @pytest.mark.usefixtures("storage")

@@ -38,6 +38,12 @@ def test_document_is_valid_openapi(admin: bool) -> None:
     assert references <= described["components"]["schemas"].keys()
 
 
+def test_generated_clients_find_classes_by_their_names() -> None:
+    names = {"Approval", "ApprovalTool", "ClientToolCall", "Feedback", "FeedbackSummary", "TokenCounts"}
+    for admin in (False, True):
+        assert names | {"ToolCall"} <= fetch_document(admin=admin)["components"]["schemas"].keys()
+
+
 def test_document_has_every_route() -> None:
     operations = [
         operation

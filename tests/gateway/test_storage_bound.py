@@ -5,6 +5,7 @@ import contextlib
 
 import httpx
 import msgspec
+import pytest
 
 from agentchat.contracts import ids, subjects
 from agentchat.contracts.messages import (
@@ -16,7 +17,8 @@ from agentchat.conversations.event_store.conversation_store import ConversationS
 from agentchat.conversations.projections import conversations_table
 from agentchat.conversations.queries.quota_figures import AccountFigures, read_current_month
 from agentchat.directory.api_keys import Caller
-from agentchat.gateway.access.quotas import CACHED_SECONDS, FigureCache
+from agentchat.gateway.access.quotas import CACHED_SECONDS, FigureCache, check_quotas
+from agentchat.gateway.http.problems import Refusal
 from agentchat.runtime.postgres import Pool, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
@@ -66,6 +68,20 @@ async def test_full_storage_refuses_writes_but_allows_deleting(
         subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome="erased")
     ):
         assert (await http.delete(thread, headers=headers)).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("spent", "spent_by_user", "code"),
+    [(9, 9, "quota_exceeded"), (0, 9, "user_quota_exceeded"), (0, 0, "storage_full")],
+)
+def test_of_several_spent_quotas_the_first_is_told(spent: int, spent_by_user: int, code: str) -> None:
+    plan = plan_with("Narrow", tokens_per_month=9, user_tokens_per_month=9, storage_bytes=BOUND)
+    caller = Caller(account_id="account", plan=plan, key_id="key", user_id="ada", now="2026-11-29T00:00:00Z")
+    figures = AccountFigures(month="2026-11", month_tokens=spent, stored_bytes=BOUND)
+    of_user = AccountFigures(month="2026-11", month_tokens=spent_by_user, stored_bytes=0)
+    with pytest.raises(Refusal) as refused:
+        check_quotas(caller, figures, of_user)
+    assert refused.value.row.code == code
 
 
 async def test_stored_bytes_are_reread_only_with_a_bound(

@@ -108,3 +108,17 @@ async def test_an_abandoned_start_leaves_no_fork(tmp_path: Path) -> None:
         starting.cancel()
         assert await (await fork_server.spawn(describe(tmp_path, "3"))).wait() == 3
         await until(lambda: not running_for(tmp_path))
+
+
+async def test_the_server_knows_authorities_and_no_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/authorities.pem")
+    monkeypatch.setenv("AGENTCHAT_SECRET_KEY", "secret")
+    async with ForkServer(["asyncio"]) as fork_server:
+        child = await fork_server.spawn(describe(tmp_path, "wait"))
+        server = psutil.Process(child.pid).parent()
+        assert server is not None
+        environment = server.environ()
+    assert environment["SSL_CERT_FILE"] == "/authorities.pem"
+    assert "AGENTCHAT_SECRET_KEY" not in environment

@@ -252,6 +252,15 @@ async def test_what_was_erased_meanwhile_is_not_sent_again(world: World) -> None
     assert told == ["run.completed", "conversation.deleted"]
 
 
+async def test_a_deletion_that_nobody_is_told_of_erases_bodies(world: World) -> None:
+    endpoint = await world.create_endpoint("/erased", "run.completed")
+    await world.hold()
+    conversation_id = await world.chat()
+    await world.wait_until(endpoint.id, lambda found: len(found) == 1)
+    await world.erase(conversation_id)
+    await world.wait_until(endpoint.id, lambda found: [each.status for each in found] == ["erased"])
+
+
 async def test_what_is_erased_before_it_was_sent_is_not_sent(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
