@@ -162,6 +162,21 @@ async def test_sums_count_each_run_once(storage: Storage, batch: int) -> None:
     assert await storage.rows(SUMS) == [("a", 3, 1, 1, 3, 0, 19, 3), ("b", 1, 0, 0, 1, 2500, 19, 1)]
 
 
+@pytest.mark.parametrize("batch", [1, 100])
+async def test_what_follows_an_end_adds_no_tokens_to_the_run(storage: Storage, batch: int) -> None:
+    ended = run(10)
+    await append_story(storage.store, *ended, msgspec.structs.replace(run(5)[2], trace_id=ended[0].trace_id))
+    await storage.follow(ONLY, batch=batch)
+    assert await storage.rows("SELECT input_tokens, output_tokens FROM runs") == [(9, 1)]
+
+
+async def test_a_fork_counts_the_tokens_of_its_own_runs(storage: Storage) -> None:
+    copies = [msgspec.structs.replace(event, inherited_from=make_id()) for event in run(10)]
+    await append_story(storage.store, *copies, *run(7))
+    await storage.follow()
+    assert await storage.rows("SELECT tokens FROM conversations") == [(7,)]
+
+
 async def test_rebuild_and_verify_include_the_sums(storage: Storage) -> None:
     gone = await append_story(storage.store, *run(10))
     await append_story(storage.store, *run(3))

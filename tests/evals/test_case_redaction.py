@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts import events, wire
-from agentchat.contracts.values import Decider, InputAsked, ShownMessage, Source, Usage
+from agentchat.contracts.values import Decider, InputAsked, ShownMessage, Source, ToolSpec, Usage
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.event_store import mapper
 from agentchat.evals.case_redaction import CaseRedactor
@@ -159,6 +159,9 @@ def test_no_field_of_any_event_is_passed_over() -> None:
         "server": "shop",
         "tool": "get_order",
     }
+    offered = ToolSpec(
+        name="get_order", server="shop", tool="get_order", description=text, input_schema=nested
+    )
     blocks: list[dict[str, Any]] = [
         {"type": "thinking", "thinking": text, "signature": SECRET},
         {"type": "text", "text": text, "citations": [{"cited_text": SECRET[:3]}]},
@@ -197,7 +200,7 @@ def test_no_field_of_any_event_is_passed_over() -> None:
         given.build_model_replied(blocks),
         events.ToolCalled(**common, round=1, call_id="call-1", name="get_order", input=nested),
         events.ApprovalRequested(approval_id="p-1", **wait),
-        events.ElicitationRequested(approval_id="p-2", asked=asked, **wait),
+        events.ElicitationRequested(approval_id="p-2", asked=asked, offered_tool=offered, **wait),
         events.ApprovalDecided(
             **common,
             approval_id="p-1",
@@ -216,7 +219,15 @@ def test_no_field_of_any_event_is_passed_over() -> None:
 
     left = json.dumps([*list_texts(hidden), msgspec.to_builtins(hidden.passages)], ensure_ascii=False)
     assert not GREEK.search(left)
-    for opaque in ("signature", "request_state", "provider_data", "shown_sha256", "citations"):
+    opaque_names = (
+        "signature",
+        "request_state",
+        "provider_data",
+        "shown_sha256",
+        "citations",
+        "offered_tool",
+    )
+    for opaque in opaque_names:
         assert not re.search(f'"{opaque}": (?!null)', left)
     for each in hidden.events:
         mapper.decode_event(bytes(each))

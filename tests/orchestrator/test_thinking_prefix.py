@@ -137,6 +137,16 @@ async def test_list_of_tools_is_not_recorded_without_thinking(system: World, box
     assert [reply.offered_tools for reply in replies] == [None, None]
 
 
+async def test_list_of_tools_is_recorded_if_a_call_waits(system: World, box: Toolbox) -> None:
+    """Approvers see the tool as the model was offered it."""
+    system.will(reply_with_calls(("a", "find", "{}")))
+    shop = msgspec.structs.replace(SHOP["mcp_servers"][0], require_approval="always")
+    caller = await system.ask(await system.agent(mcp_servers=(shop,)))
+    await caller.until(frames.Paused)
+    replies = [event for event in await system.events(caller) if isinstance(event, events.ModelReplied)]
+    assert [reply.offered_tools for reply in replies] == [SPECS]
+
+
 async def test_tool_that_was_just_added_is_found(system: World, box: Toolbox) -> None:
     """Its list differs, so the thinking before it is left out; two unknown names ask the servers once."""
     system.will(reply_with("Hi."), think(call="a", tool="new"), think(call="b", tool="none"), think("Done."))

@@ -79,7 +79,7 @@ async def test_a_cancelled_caller_does_not_wait_for_a_frozen_postgres(database_u
         await proxy.set_mode("freeze")
 
         async def call() -> None:
-            async with acquire_connection(pool, seconds=1.0) as conn:
+            async with acquire_connection(pool, seconds=60.0) as conn:
                 await conn.execute("SELECT pg_sleep(30)")
 
         caller = asyncio.create_task(call())
