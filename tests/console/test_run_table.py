@@ -7,12 +7,19 @@ from collections.abc import AsyncIterator
 from html import unescape
 
 import pytest
+from msgspec.structs import replace
 
+from agentchat.administration import admin_accounts, admin_agents
+from agentchat.administration.admin_values import NewAccount, NewAgent
+from agentchat.contracts.ids import make_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from tests.administrator import administrator
 from tests.console.embedded import run_console
 from tests.console.pages import Browser, extract_text
 from tests.conversations.fill_read_models import fill_read_models
 from tests.conversations.given import (
     ACCOUNT,
+    build_conversation_started,
     build_feedback,
     build_held_call,
     build_run_failed,
@@ -131,6 +138,24 @@ async def test_csv_and_filters_name_agents_and_accounts(browser: Browser) -> Non
     rows = read_rows((await browser.get("/runs.csv?columns=agent_id,account_id")).text)
     assert list(rows[0])[2:] == ["agent_id", "agent", "account_id", "account"]
     assert "last activity: last hour" in await browser.open_page("/runs?when=hour")
+
+
+async def test_no_name_in_a_csv_is_a_formula(browser: Browser, storage: Storage) -> None:
+    admin = administrator(storage.pool)
+    account = await admin_accounts.create(admin, NewAccount(name="=Acme"))
+    agent = await admin_agents.create(
+        admin, NewAgent(account_id=account.id, name="@Shop", model="m", provider_key="k")
+    )
+    began = replace(build_conversation_started(), account_id=account.id)
+    asked = replace(build_user_message("d"), agent_id=agent.id)
+    await storage.store.append(
+        Conversation(conversation_id=make_id()), [began, asked, build_run_started("d")]
+    )
+    await storage.follow()
+    query = f"account={account.id}&columns=agent_id,account_id"
+    [row] = read_rows((await browser.get(f"/runs.csv?{query}")).text)
+    assert (row["agent"], row["account"]) == ("'@Shop", "'=Acme")
+    assert (row["agent_id"], row["account_id"]) == (agent.id, account.id)
 
 
 @pytest.mark.usefixtures("filled_read_models")
