@@ -119,7 +119,7 @@ class BatchedStatement(Generic[A, R]):
         cursor = psycopg.AsyncRawCursor(conn)
         parameters = self._form.parameters(batch)
         await cursor.execute(self._form.statement, parameters, prepare=prepare, binary=True)
-        return () if cursor.rownumber is None else await cursor.fetchall()
+        return await cursor.fetchall()
 
     async def _give_back(self) -> None:
         kept, self._connection = self._connection, None
