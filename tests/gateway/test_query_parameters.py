@@ -6,7 +6,7 @@ from agentchat.contracts import ids
 from tests.gateway.client import Client, check_problem
 from tests.gateway.test_openapi import fetch_document
 
-TOLERANT = {"/v1/chat", "/v1/chat/stream", "/v1/oauth/callback/{issuer}"}
+TOLERANT = {"/v1/chat", "/v1/chat/stream", "/v1/chat/{trace_id}/events", "/v1/oauth/callback/{issuer}"}
 OPERATIONS = [
     (method.upper(), path)
     for path, operations in fetch_document(admin=False)["paths"].items()
@@ -48,3 +48,8 @@ async def test_openai_clients_may_send_other_parameters(client: Client, path: st
 async def test_a_chat_ignores_parameters(client: Client, path: str) -> None:
     response = await client.http.post(f"{client.url}{path}?tracking=1", headers=client.headers, json={})
     assert "message" in check_problem(response, 400, "invalid_request")["detail"]
+
+
+async def test_a_polyfill_of_event_source_may_add_parameters(client: Client) -> None:
+    response = await client.get(f"/v1/chat/{ids.make_id().replace('-', '')}/events?lastEventId=1&_=2")
+    check_problem(response, 404, "not_found")

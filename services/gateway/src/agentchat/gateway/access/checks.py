@@ -226,6 +226,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 may_read = Check(scope="read", is_held=True)
 may_act = Check()
+may_follow = Check(ignores_parameters=True)
+"""The check of a stream: polyfills of EventSource add parameters."""
 may_read_account = Check(scope="manage", of_account=True, is_held=True)
 may_manage_account = Check(scope="manage", of_account=True)
 may_write = Check(writes="command", is_held=True)

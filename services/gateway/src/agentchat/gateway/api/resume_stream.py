@@ -14,7 +14,7 @@ from agentchat.contracts import sse_encoder, stream_cursors
 from agentchat.contracts.timings import ACCEPT_SECONDS
 from agentchat.contracts.updates import Broken
 from agentchat.conversations.queries.find_by_trace import FoundRun
-from agentchat.gateway.access.checks import may_act
+from agentchat.gateway.access.checks import may_follow
 from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.problems import Refusal
 from agentchat.gateway.http.request_context import JsonRequest
@@ -39,7 +39,7 @@ CursorParameter = Annotated[str | None, QueryParameter(description="The same; th
     operation_id="chatEvents",
     summary="Join a stream, read it again, or resume one that broke off.",
     responses=EVENTS,
-    guards=[may_act],
+    guards=[may_follow],
 )
 async def follow_chat(
     request: JsonRequest,
