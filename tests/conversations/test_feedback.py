@@ -181,6 +181,10 @@ async def test_scores_of_a_deleted_user_leave_the_ratings(storage: Storage) -> N
         await finish_user_deletion(conn, ada, feedback)
     rated = await storage.rows("SELECT scores, rating FROM runs")
     assert sorted(rated, key=str) == [(None, None)] * 3 + [({"bob": -1}, -1)]
+    of_all = await storage.rows("SELECT scores::text FROM conversations ORDER BY length(scores::text)")
+    assert [("ada" in scores, "bob" in scores) for (scores,) in of_all] == [(False, False)] * 3 + [
+        (False, True)
+    ]
     assert [each for each in await storage.verify() if not each.ok] == []
 
 

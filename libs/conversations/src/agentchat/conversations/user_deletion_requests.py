@@ -11,6 +11,7 @@ from typing import LiteralString
 
 import msgspec
 
+from agentchat.conversations.projections.conversations_table import RATE
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 TABLES = """
@@ -80,6 +81,8 @@ async def finish_user_deletion(
     await conn.execute("SELECT remove_content(%s)", [positions])
     await conn.execute(_ADD_BYTES, [positions])
     await conn.execute(_FORGET_SCORES, values)
+    withdrawn = await (await conn.execute(_LIST_SCORES, values)).fetchone()
+    await conn.execute(RATE, withdrawn)
     await conn.execute(_DELETE_FEEDBACK, values)
     await conn.execute(_DELETE, values)
 
@@ -109,6 +112,12 @@ UPDATE runs SET scores = nullif(scores - on_behalf_of, '{}'),
        rating = (SELECT avg(score::float8) FROM jsonb_each_text(scores - on_behalf_of) AS each (name, score))
   FROM feedback
  WHERE feedback.account_id = %s AND on_behalf_of = %s AND runs.trace_id = feedback.trace_id
+"""
+# As if each had been withdrawn, in the form that the read model `conversations` takes.
+_LIST_SCORES = """
+SELECT coalesce(json_agg(given), '[]')::text
+  FROM (SELECT conversation_id, json_object_agg(trace_id || ' ' || on_behalf_of, NULL::text) AS scores
+          FROM feedback WHERE account_id = %s AND on_behalf_of = %s GROUP BY conversation_id) AS given
 """
 _DELETE_FEEDBACK = """
 WITH deleted AS (

@@ -15,6 +15,7 @@ The numbers come first in a row, since Postgres finds them there without reading
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
+from typing import LiteralString
 
 import msgspec
 from msgspec import UNSET
@@ -215,7 +216,7 @@ def _build_statements(facts: Sequence[LoggedFact], prices: Prices) -> list[State
         *put(_UPSERT, list(changes.values())),
         *put(_DESCRIBE, list(described.values())),
         *put(_FORK, list(forks.values())),
-        *put(_RATE, list(ratings.values())),
+        *put(RATE, list(ratings.values())),
     ]
 
 
@@ -309,7 +310,7 @@ UPDATE conversations SET source_id = new.source_id, source_version = new.source_
  WHERE conversations.conversation_id = new.conversation_id
 """
 
-_RATE = """
+RATE: LiteralString = """
 UPDATE conversations AS kept
    SET scores = rated.scores, rating = rated.rating, has_bad = rated.has_bad, has_good = rated.has_good
   FROM (SELECT conversation_id, scores, sum(total) / sum(number) AS rating,
