@@ -108,9 +108,9 @@ async def test_failed_statement_is_repeated_for_each_look_up(
     key = (await admin_keys.create(admin, account, NewKey())).key
     assert await callers.resolve(key, None)
     with psycopg.connect(migrated_database_url, autocommit=True) as owner:
-        owner.execute("ALTER TABLE accounts ALTER account_id TYPE varchar")  # its plan gives another type now
+        owner.execute("ALTER TABLE api_keys ALTER key_id TYPE varchar")  # its plan gives another type now
         found = await asyncio.gather(*(callers.resolve(key, None) for _ in range(3)))
-        owner.execute("ALTER TABLE accounts ALTER account_id TYPE text")
+        owner.execute("ALTER TABLE api_keys ALTER key_id TYPE text")
     assert None not in found
 
 

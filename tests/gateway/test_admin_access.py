@@ -61,7 +61,7 @@ async def test_address_with_wrong_tokens_is_limited_right_token_accepted(
         "AGENTCHAT_SECRET_KEY": SECRET_KEY,
         "AGENTCHAT_HEALTH_PORT": str(health_port),
     }
-    process = await start_gateway({"access.wrong_keys.SECONDS_EACH": 3600.0}, **own)
+    process = await start_gateway({"access.wrong_key_limit.SECONDS_EACH": 3600.0}, **own)
     before = Counter(await scrape(health_port, "agentchat_admin_tokens_refused_total"))
     guesses = [AdminClient(http, process.url, f"wrong-{number}") for number in range(WRONG_AT_ONCE + 4)]
     seen = [(await guess.send("GET", "/accounts")).status_code for guess in guesses]

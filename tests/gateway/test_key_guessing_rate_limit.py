@@ -75,7 +75,7 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
     key, rotated, late = [
         await admin_keys.create(administrator(pool), account.id, NewKey()) for _ in range(3)
     ]
-    no_more = {"access.wrong_keys.SECONDS_EACH": 3600.0}
+    no_more = {"access.wrong_key_limit.SECONDS_EACH": 3600.0}
     process = await start_gateway(no_more, AGENTCHAT_TRUSTED_PROXIES="127.0.0.2,10.0.0.0/8")
     proxy = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
     async with httpx.AsyncClient() as direct, httpx.AsyncClient(transport=proxy) as proxied:

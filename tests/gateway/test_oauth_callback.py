@@ -62,7 +62,7 @@ async def test_an_invalid_state_is_refused_at_the_gateway(client: Client, worker
 async def test_an_address_that_guesses_states_is_asked_to_wait(
     start_gateway: StartGateway, worker: Worker
 ) -> None:
-    process = await start_gateway({"access.wrong_keys.SECONDS_EACH": 3600.0})
+    process = await start_gateway({"access.wrong_key_limit.SECONDS_EACH": 3600.0})
     async with (
         answer_with(worker, AuthorizationFinished(ok=False, detail="there is no such link")) as heard,
         httpx.AsyncClient(base_url=process.url) as browser,

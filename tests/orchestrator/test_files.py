@@ -11,6 +11,7 @@ from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
 from agentchat.files.file_removal import remove_files
 from agentchat.files.file_store import FileStore
 from agentchat.files.object_store import ObjectStore
+from agentchat.knowledge.reading.read_file import TEXT_VERSION
 from agentchat.orchestrator.run import model_files
 from tests.files.images import make_png
 from tests.knowledge.made_files import make_docx, make_pdf
@@ -64,7 +65,7 @@ async def test_each_kind_of_file_and_the_same_bytes_later(system: World, files: 
     await system.continue_chat(first, "Sure?")
     one, two = map(Sent, system.calls[-2:])
     assert one.measure_shared(two) == len(one)
-    text = await files.read_text(system.account_id, attached[2].sha256, 1)
+    text = await files.read_text(system.account_id, attached[2].sha256, TEXT_VERSION)
     assert text == "Thirty days."
 
 
