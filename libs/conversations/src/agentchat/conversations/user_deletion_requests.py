@@ -11,7 +11,7 @@ from typing import LiteralString
 
 import msgspec
 
-from agentchat.conversations.projections.conversations_table import RATE
+from agentchat.conversations.projections import conversations_table, runs_table
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 TABLES = """
@@ -80,9 +80,9 @@ async def finish_user_deletion(
     await conn.execute(_SUBTRACT_BYTES, [positions])
     await conn.execute("SELECT remove_content(%s)", [positions])
     await conn.execute(_ADD_BYTES, [positions])
-    await conn.execute(_FORGET_SCORES, values)
-    withdrawn = await (await conn.execute(_LIST_SCORES, values)).fetchone()
-    await conn.execute(RATE, withdrawn)
+    for rate, key, name in _RATED:
+        withdrawn = await (await conn.execute(_WITHDRAWN.format(key=key, name=name), values)).fetchone()
+        await conn.execute(rate, withdrawn)
     await conn.execute(_DELETE_FEEDBACK, values)
     await conn.execute(_DELETE, values)
 
@@ -106,19 +106,16 @@ UPDATE conversations SET bytes = conversations.bytes {sign} changed.bytes
 """
 _SUBTRACT_BYTES = _CHANGE_BYTES.format(sign="-")
 _ADD_BYTES = _CHANGE_BYTES.format(sign="+")
-# The ledger keeps the scores of a reply by the names for whom they were given.
-_FORGET_SCORES = """
-UPDATE runs SET scores = nullif(scores - on_behalf_of, '{}'),
-       rating = (SELECT avg(score::float8) FROM jsonb_each_text(scores - on_behalf_of) AS each (name, score))
-  FROM feedback
- WHERE feedback.account_id = %s AND on_behalf_of = %s AND runs.trace_id = feedback.trace_id
-"""
-# As if each had been withdrawn, in the form that the read model `conversations` takes.
-_LIST_SCORES = """
+# The user's scores, as if each had been withdrawn, in the form that the statement of a read model takes.
+_WITHDRAWN: LiteralString = """
 SELECT coalesce(json_agg(given), '[]')::text
-  FROM (SELECT conversation_id, json_object_agg(trace_id || ' ' || on_behalf_of, NULL::text) AS scores
-          FROM feedback WHERE account_id = %s AND on_behalf_of = %s GROUP BY conversation_id) AS given
+  FROM (SELECT {key}, json_object_agg({name}, NULL::text) AS scores
+          FROM feedback WHERE account_id = %s AND on_behalf_of = %s GROUP BY {key}) AS given
 """
+_RATED: tuple[tuple[LiteralString, LiteralString, LiteralString], ...] = (
+    (runs_table.RATE, "trace_id", "on_behalf_of"),
+    (conversations_table.RATE, "conversation_id", "trace_id || ' ' || on_behalf_of"),
+)
 _DELETE_FEEDBACK = """
 WITH deleted AS (
     DELETE FROM feedback WHERE account_id = %s AND on_behalf_of = %s

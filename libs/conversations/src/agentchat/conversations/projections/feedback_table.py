@@ -1,7 +1,7 @@
 """The read model `feedback`: one row for each reply and name, with the newest feedback."""
 
 from collections.abc import Sequence
-from typing import Literal, LiteralString, get_args
+from typing import Literal, get_args
 
 from agentchat.contracts import events
 from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
@@ -28,12 +28,6 @@ CREATE INDEX feedback_conversation_idx ON feedback (conversation_id);
 CREATE INDEX feedback_account_idx ON feedback (account_id, given_at);
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON feedback TO agentchat_service;
 """
-
-WITH_RATING: LiteralString = """EXISTS (
-       SELECT FROM feedback WHERE feedback.conversation_id = {conversation}.conversation_id
-        GROUP BY feedback.trace_id
-       HAVING CASE {rating} WHEN 'bad' THEN avg(score) < 0 WHEN 'good' THEN avg(score) > 0 END)"""
-"""SQL for whether a conversation has a reply with a Rating."""
 
 
 def _build_statements(facts: Sequence[LoggedFact]) -> list[Statement]:

@@ -10,7 +10,7 @@ the scores: deleting a conversation gives no tokens back. Only a run without an 
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
-from typing import get_args
+from typing import LiteralString, get_args
 
 import msgspec
 
@@ -167,7 +167,7 @@ def _build_statements(facts: Sequence[LoggedFact], prices: Prices) -> list[State
     rated = [{"trace_id": trace_id, "scores": scores} for trace_id, scores in ratings.items()]
     return [
         *put(_UPSERT_AND_ADD, rows),
-        *put(_RATE, rated),
+        *put(RATE, rated),
         *remove(_DELETE_OPEN, erased),
         *remove(_LEAVE, erased),
     ]
@@ -342,7 +342,7 @@ UPDATE runs SET conversation_id = NULL, scores = NULL, rating = NULL WHERE conve
 """
 
 # A score of null is withdrawn. A reply that a fork copied has feedback, but no run.
-_RATE = """
+RATE: LiteralString = """
 UPDATE runs AS kept SET scores = rated.scores, rating = rated.rating
   FROM (SELECT trace_id, scores,
                (SELECT avg(score::float8) FROM jsonb_each_text(scores) AS each (name, score)) AS rating

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from agentchat.conversations.aggregate.conversation import ForkedFrom
 from agentchat.conversations.projections.conversations_table import NOT_ERASED
-from agentchat.conversations.projections.feedback_table import WITH_RATING, Rating
+from agentchat.conversations.projections.feedback_table import Rating
 from agentchat.runtime.postgres import Connection, Pool, acquire_connection
 
 
@@ -149,7 +149,7 @@ _WITH_TITLE = sql.SQL("""
 """)
 
 
-_WITH_RATING = sql.SQL(" AND " + WITH_RATING.format(conversation="conversations", rating="%s"))
+_WITH_RATING = sql.SQL(" AND CASE %s WHEN 'bad' THEN has_bad WHEN 'good' THEN has_good END")
 
 
 _COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND {}").format(NOT_ERASED)

@@ -39,8 +39,8 @@ from agentchat.gateway.access.quotas import check_storage
 from agentchat.gateway.access.rates_and_run_slots import Slot, check_read_rate, check_write_rate, take_slot
 from agentchat.gateway.access.stream_form import read_stream_form
 from agentchat.gateway.http.problems import Refusal, build_field_refusal, make_printable
-from agentchat.gateway.http.query_parameters import check_parameter_names
 from agentchat.gateway.http.request_context import MAX_BODY_BYTES, Connection, JsonRequest
+from agentchat.gateway.http.unknown_parameters import check_parameter_names
 
 BODY_SECONDS = 7.0
 """Within the time that a stopping process has."""

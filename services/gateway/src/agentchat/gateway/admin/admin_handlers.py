@@ -24,8 +24,8 @@ from agentchat.gateway.admin.admin_token import ROUTE, may_administer
 from agentchat.gateway.http.json_lines import JSON_LINES, LINES_RESPONSE, stream_lines
 from agentchat.gateway.http.pagination import decode_position, encode_next_cursor
 from agentchat.gateway.http.problems import build_field_refusal
-from agentchat.gateway.http.query_parameters import refuse_unknown
 from agentchat.gateway.http.request_context import JsonRequest, decode_slashes
+from agentchat.gateway.http.unknown_parameters import refuse_unknown
 
 _Actor = Annotated[
     str | None,

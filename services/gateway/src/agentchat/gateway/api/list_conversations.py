@@ -21,8 +21,8 @@ from agentchat.gateway.access.checks import may_read
 from agentchat.gateway.api.conversation_rows import ConversationPage
 from agentchat.gateway.http.pagination import Cursor, Limit, decode_position, take_first_page
 from agentchat.gateway.http.problems import build_field_refusal, replace_nul
-from agentchat.gateway.http.query_parameters import PREFIX
 from agentchat.gateway.http.request_context import JsonRequest
+from agentchat.gateway.http.unknown_parameters import PREFIX
 
 _PREFIX = "metadata."
 _OffsetTime = Annotated[datetime, msgspec.Meta(tz=True)]

@@ -100,7 +100,7 @@ def _build_request(trace_id: str, caller: Caller, run_request: RunRequest) -> Ch
 
 
 class Submission:
-    """One submission. It may claim the key several times before a run has started."""
+    """Submits one request, which may claim its key several times before a run has started."""
 
     def __init__(
         self,
