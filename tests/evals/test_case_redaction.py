@@ -10,7 +10,7 @@ import pytest
 
 from agentchat.contracts import events, wire
 from agentchat.contracts.values import Decider, InputAsked, ShownMessage, Source, ToolSpec, Usage
-from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.conversation import Conversation
 from agentchat.conversations.event_store import mapper
 from agentchat.evals.case_redaction import CaseRedactor
 from agentchat.evals.cases import Case
@@ -32,10 +32,6 @@ def redact(case: Case, *rules: RedactionRule) -> Case:
 
 def fold_conversation(case: Case) -> Conversation:
     return case.fold_events()[0]
-
-
-def run_of_case(case: Case) -> Run:
-    return case.fold_run()
 
 
 def build_case(*stored: events.Event, **more: Any) -> Case:
@@ -105,7 +101,7 @@ def test_equal_tool_calls_stay_equal_and_others_stay_others(name: str) -> None:
     hidden = redact(case, RedactionRule(pattern="ORD-[0-9]+|[A-Z]{3,}-[0-9]+"))
 
     def list_inputs(of: Case) -> list[bytes]:
-        return [wire.encode_canonical(call.input) for each in run_of_case(of).rounds for call in each.calls]
+        return [wire.encode_canonical(call.input) for each in of.fold_run().rounds for call in each.calls]
 
     before, after = list_inputs(case), list_inputs(hidden)
     assert [[one == other for other in before] for one in before] == [
@@ -242,7 +238,7 @@ def test_each_value_has_its_own_placeholder() -> None:
         given.build_tool_returned("1", output),
     )
 
-    hidden = run_of_case(redact(case, email))
+    hidden = redact(case, email).fold_run()
 
     (made,) = hidden.rounds[0].calls
     assert hidden.user_text == "I am person1@x.example"
@@ -311,7 +307,7 @@ def test_a_short_value_of_a_field_is_hidden_at_its_place_alone() -> None:
     )
     found = redact(case, *(RedactionRule(field=f"get_order.input.{each}") for each in ("quantity", "vip")))
 
-    run = run_of_case(found)
+    run = found.fold_run()
     assert run.user_text == "I want 3 of 3"
     assert run.rounds[0].calls[0].input == {"quantity": "[quantity 1]", "to": "Li", "vip": "[vip 1]"}
 
@@ -324,7 +320,7 @@ def test_values_that_overlap_are_hidden_as_one() -> None:
     )
     case = run_with("My card 1234 plus and 99, card 1234 plus")
 
-    assert run_of_case(redact(case, one, two)).user_text == "My [n 1] and [n 2], [n 1]"
+    assert redact(case, one, two).fold_run().user_text == "My [n 1] and [n 2], [n 1]"
     assert redact(case, one, two).redacted == ("n", "card")
 
 
@@ -349,7 +345,7 @@ def test_what_waits_for_a_person_names_the_call_as_it_is_shown() -> None:
     called = msgspec.structs.replace(called, input={"id": SECRET})
     case = run_with("Cancel", reply, called, waits, decided, given.build_tool_returned("call"))
 
-    (call,) = run_of_case(redact(case, SECRETS)).rounds[0].calls
+    (call,) = redact(case, SECRETS).fold_run().rounds[0].calls
     digest = call.approvals[0].requested.input_sha256
 
     assert call.input == {"id": "[secret 1]"}

@@ -8,7 +8,7 @@ import pytest
 from agentchat.evals.errors import NotACase
 from agentchat.evals.redaction_rules import RedactionRule
 from tests.conversations import given
-from tests.evals.test_case_redaction import redact, run_of_case, run_with
+from tests.evals.test_case_redaction import redact, run_with
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_another_form_of_a_value_is_not_left(value: str, text: str) -> None:
     use = given.build_tool_called([given.use("1", secret=value)])
     case = run_with(f"It is {text}, yes.", *use, given.build_tool_returned("1", json.dumps({"x": text})))
     found = redact(case, RedactionRule(field="get_order.input.secret", replacement="[S{n}]"))
-    run = run_of_case(found)
+    run = found.fold_run()
     assert re.fullmatch(r"It is \[S\d\]\S{0,3}, yes\.", run.user_text)
     assert re.search(r"\[S\d\]", run.rounds[0].calls[0].output or "")
 
@@ -100,7 +100,7 @@ def test_a_field_of_odd_json_is_not_left(output: str) -> None:
         "Who?", *given.build_tool_called([given.use("1")]), given.build_tool_returned("1", output)
     )
     found = redact(case, RedactionRule(field="get_order.output.name"))
-    (call,) = run_of_case(found).rounds[0].calls
+    (call,) = found.fold_run().rounds[0].calls
     assert "[name 1]" in (call.output or "")
     assert "Lovelace" not in (call.output or "")
 
@@ -128,7 +128,8 @@ def test_a_redacted_output_is_json(output: object, expected: object) -> None:
     case = run_with("Who?", *use, given.build_tool_returned("1", json.dumps(output, ensure_ascii=False)))
     card = RedactionRule(name="card", pattern="[0-9]{16}")
     (call,) = (
-        run_of_case(redact(case, RedactionRule(name="name", field="get_order.input.customer"), card))
+        redact(case, RedactionRule(name="name", field="get_order.input.customer"), card)
+        .fold_run()
         .rounds[0]
         .calls
     )
@@ -147,10 +148,10 @@ def test_a_redacted_output_is_json(output: object, expected: object) -> None:
 )
 def test_a_pattern_matches_the_text_as_it_was_written(pattern: str, text: str, expected: str) -> None:
     rule = RedactionRule(name="id", pattern=pattern)
-    assert run_of_case(redact(run_with(text), rule)).user_text == expected
+    assert redact(run_with(text), rule).fold_run().user_text == expected
 
 
 @pytest.mark.parametrize("text", ["ada\uff20a.example", "ada@a\u200b.example", "a\u00adda@a.example"])
 def test_a_pattern_finds_other_unicode_forms(text: str) -> None:
     rule = RedactionRule(name="email", pattern=r"[a-z]+@[a-z.]+")
-    assert run_of_case(redact(run_with(text), rule)).user_text == "[email 1]"
+    assert redact(run_with(text), rule).fold_run().user_text == "[email 1]"

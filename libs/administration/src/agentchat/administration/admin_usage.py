@@ -64,7 +64,7 @@ async def get_month(admin: Admin, account_id: str, month: Month | None = None) -
     """
     account = await admin_accounts.get(admin, account_id)
     with translate_errors():
-        month = _check_month(month) or await read_current_month(admin.pool)
+        month = await _resolve_month(admin, month)
         lines = await sum_usage_of_month(admin.pool, month, account.id)
         stored = (await sum_stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
         in_files = (await sum_file_bytes(admin.pool, account.id)).get(account.id, 0)
@@ -80,7 +80,7 @@ async def list_accounts(
     Lists every account that has spent or stored something, deleted ones too. Raises Invalid, Unavailable.
     """
     with translate_errors():
-        month = _check_month(month) or await read_current_month(admin.pool)
+        month = await _resolve_month(admin, month)
         lines = await sum_usage_of_month(admin.pool, month, with_lines=with_lines)
         stored, in_files = await sum_stored_by_account(admin.pool), await sum_file_bytes(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
@@ -104,7 +104,7 @@ async def list_lines(admin: Admin, month: Month | None = None) -> tuple[str, lis
     Raises Invalid, Unavailable.
     """
     with translate_errors():
-        month = _check_month(month) or await read_current_month(admin.pool)
+        month = await _resolve_month(admin, month)
         lines = await sum_usage_of_month(admin.pool, month)
     return month, [
         line for line in lines if admin.account_ids is None or line.account_id in admin.account_ids
@@ -120,7 +120,7 @@ async def list_users(
     """
     account = await admin_accounts.get(admin, account_id)
     with translate_errors():
-        month = _check_month(month) or await read_current_month(admin.pool)
+        month = await _resolve_month(admin, month)
         return await list_users_of_month(admin.pool, account.id, month, limit=limit)
 
 
@@ -159,7 +159,10 @@ def _sum_up(
     )
 
 
-def _check_month(month: str | None) -> str | None:
-    if month is not None and not _MONTH.fullmatch(month):
+async def _resolve_month(admin: Admin, month: str | None) -> str:
+    """Return the month, or the current one; "" is refused like any other text. Raises Invalid."""
+    if month is None:
+        return await read_current_month(admin.pool)
+    if not _MONTH.fullmatch(month):
         raise Invalid("month", "must be a month such as 2026-11")
     return month
